@@ -207,7 +207,9 @@ def in_a_process(name: str, pages: Sequence[Waiting]) -> dict[str, Any]:
     return row
 
 
-def measure(pages: int = PAGES, seed: int = SEED, *, rounds: int = ROUNDS, progress: Progress = print) -> dict[str, Any]:
+def measure(
+    pages: int = PAGES, seed: int = SEED, *, rounds: int = ROUNDS, progress: Progress = print
+) -> dict[str, Any]:
     """Measure everything; return the result, ready for JSON."""
     progress(f"making {pages:,} pages of lab text")
     ready = waiting(pages, seed)

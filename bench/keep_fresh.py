@@ -99,7 +99,9 @@ def run_crawl(policy: str, wanted: argparse.Namespace, folder: Path, number: int
         with root.locked():
             asyncio.run(crawl(root, settings(root, policy, wanted, ready), clock, wanted.days * DAY_S))
         time.sleep(0.5)
-    world = World(WorldSpec.load(spec), epoch_s=from_iso(ready["epoch"]), port=ready["port"], address=check_loopback(address))
+    world = World(
+        WorldSpec.load(spec), epoch_s=from_iso(ready["epoch"]), port=ready["port"], address=check_loopback(address)
+    )
 
     def days(clock_s: float) -> float:
         return world.days(since_s + (clock_s - since_s) / wanted.factor)
@@ -192,7 +194,13 @@ def table(found: Sequence[KeepFreshResult], wanted: argparse.Namespace) -> str:
         "|---|---|---|---|---|---|",
     ]
     for result in found:
-        numbers = (f"{result.fresh:.4f}", f"{result.late:.4f}", f"{result.visits:,}", str(result.early), f"{result.seconds:.0f}")
+        numbers = (
+            f"{result.fresh:.4f}",
+            f"{result.late:.4f}",
+            f"{result.visits:,}",
+            str(result.early),
+            f"{result.seconds:.0f}",
+        )
         lines.append(f"| {result.policy} | {' | '.join(numbers)} |")
     return "\n".join(lines)
 

@@ -32,11 +32,11 @@ import numpy as np
 
 from teia.config.sections import FocusSettings, SydneySettings
 from teia.crawler.child.messages import Focus, FoundLink
-from teia.crawler.child.relevance import CompiledFocus, judge, compile_focus
+from teia.crawler.child.relevance import CompiledFocus, compile_focus, judge
 from teia.crawler.order_hints import RULE_HOPS, focused_hints
 from teia.frontier.cell import trails
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.pagerank_scores import use_link_worth, apply_scores
+from teia.frontier.cell.pagerank_scores import apply_scores, use_link_worth
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, SettledVisit, tail_of
 from teia.frontier.cell.schema import BY_LINK, STATE_DONE
 from teia.frontier.queue.order import NO_HINT, NO_KIND, Hint, Order, is_aside, order_named

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from teia.crawler.pagerank_order import RANK_S
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.pagerank_scores import is_ranked_by, apply_scores
+from teia.frontier.cell.pagerank_scores import apply_scores, is_ranked_by
 from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.queue.order import pagerank
 from teia.graph.linkfile import LinkFile

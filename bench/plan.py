@@ -106,7 +106,9 @@ def main() -> None:
     parser.add_argument("--write", type=Path, default=None, help="write the result to a file")
     options = parser.parse_args()
     sizes = [int(each) for each in options.pages.split(",")]
-    result = measure(sizes, rounds=options.rounds, theta=options.theta, unit=options.unit, seed=options.seed, progress=print)
+    result = measure(
+        sizes, rounds=options.rounds, theta=options.theta, unit=options.unit, seed=options.seed, progress=print
+    )
     text = json.dumps(result, indent=1)
     print(text)
     if options.write is not None:

@@ -53,7 +53,9 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = measure(Path(folder), options.hosts, options.seconds, options.delay, alone=options.fetch_only)
-    command = f"python -m bench.politeness --hosts {options.hosts} --seconds {options.seconds} --delay {options.delay:g}"
+    command = (
+        f"python -m bench.politeness --hosts {options.hosts} --seconds {options.seconds} --delay {options.delay:g}"
+    )
     result = {"command": command + (" --fetch-only" if options.fetch_only else ""), **result}
     kept = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     kept["fetch only" if options.fetch_only else "default product"] = result
@@ -64,7 +66,14 @@ def main() -> None:
 def measure(folder: Path, hosts: int, seconds: int, delay_s: float, *, alone: bool) -> dict[str, object]:
     spec, log = folder / "world.toml", folder / "requests.jsonl"
     spec.write_text(SPEC.format(hosts=hosts, pages=hosts * (60 if alone else 200)), "utf-8")
-    address_flags = ["--address", "127.77.100.1", "--dns-address", "127.77.255.100:0", "--control-address", "127.77.254.100"]
+    address_flags = [
+        "--address",
+        "127.77.100.1",
+        "--dns-address",
+        "127.77.255.100:0",
+        "--control-address",
+        "127.77.254.100",
+    ]
     truth = folder / "truth.jsonl"
     flags = ["--truth", str(truth)] if alone else []
     with lab_process("--spec", str(spec), "--port", "0", "--log", str(log), *address_flags, *flags) as lab:

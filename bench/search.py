@@ -47,7 +47,9 @@ F11_KINDS = frozenset({"one word", *(each.kind for each in PUBLISHED)})
 Progress = Callable[[str], None]
 
 
-def cached_collection(pages: int, seed: int, *, semantics: bool = False, progress: Progress = print, cache: Path = CACHE) -> CorpusCollection:
+def cached_collection(
+    pages: int, seed: int, *, semantics: bool = False, progress: Progress = print, cache: Path = CACHE
+) -> CorpusCollection:
     """Return the collection of so many pages, from the cache or newly made."""
     folder = cache / f"search-{pages}-{seed}"
     return open_or_make(folder, pages, seed, WallClock(), cells=CELLS, semantics=semantics, progress=progress)

@@ -39,7 +39,9 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = measure(Path(folder), options.hosts, options.seconds, options.delay)
-    command = f"python -m bench.searchable --hosts {options.hosts} --seconds {options.seconds} --delay {options.delay:g}"
+    command = (
+        f"python -m bench.searchable --hosts {options.hosts} --seconds {options.seconds} --delay {options.delay:g}"
+    )
     result = {"command": command, **result}
     RESULTS.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
     print(json.dumps(result))
@@ -48,7 +50,14 @@ def main() -> None:
 def measure(folder: Path, hosts: int, seconds: int, delay_s: float) -> dict[str, object]:
     spec, data = folder / "world.toml", folder / "data"
     spec.write_text(SPEC.format(hosts=hosts, pages=hosts * 200), "utf-8")
-    address_flags = ["--address", "127.77.102.1", "--dns-address", "127.77.255.102:0", "--control-address", "127.77.254.102"]
+    address_flags = [
+        "--address",
+        "127.77.102.1",
+        "--dns-address",
+        "127.77.255.102:0",
+        "--control-address",
+        "127.77.254.102",
+    ]
     with lab_process("--spec", str(spec), "--port", "0", *address_flags) as lab:
         command = [sys.executable, "-m", "teia", "crawl", lab["seeds"][0], "--data", str(data), "--dns", lab["dns"]]
         command += ["--allow-net", "127.77.0.0/16", "--scope", "suffix:.test", "--delay", str(delay_s)]

@@ -23,7 +23,7 @@ from math import sqrt
 from pathlib import Path
 from statistics import mean, stdev
 
-from bench.keep_fresh import DAY_S, SPEC, crawl, settings, truth, read_visits
+from bench.keep_fresh import DAY_S, SPEC, crawl, read_visits, settings, truth
 from teia.clock import FastClock, WallClock, from_iso
 from teia.lab.measure.true_freshness import true_freshness
 from teia.lab.server.listen import check_loopback

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.keep_fresh import DAY_S, crawl, settings, truth, read_visits
+from bench.keep_fresh import DAY_S, crawl, read_visits, settings, truth
 from teia.clock import FastClock, VirtualClock, WallClock, from_iso
 from teia.lab.measure.true_freshness import true_freshness
 from teia.lab.server.listen import check_loopback
@@ -143,7 +143,9 @@ def run_crawl(
             asyncio.run(crawl(root, settings(root, policy, options, ready), clock, wanted.days * DAY_S))
         ended_s = clock.now_s()
         time.sleep(0.5)
-    world = World(WorldSpec.load(spec), epoch_s=from_iso(ready["epoch"]), port=ready["port"], address=check_loopback(address))
+    world = World(
+        WorldSpec.load(spec), epoch_s=from_iso(ready["epoch"]), port=ready["port"], address=check_loopback(address)
+    )
 
     def days(clock_s: float) -> float:
         return world.days(since_s + (clock_s - since_s) / wanted.factor)

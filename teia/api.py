@@ -42,7 +42,7 @@ from teia.store.fetchlog import Rows
 from teia.store.reader import StoredAnswer
 from teia.store.root import open_root
 from teia.transfer.politeness_audit import PolitenessAudit
-from teia.transfer.read_all import idle_account, audit_archives, audit_fetch_log, known_urls
+from teia.transfer.read_all import audit_archives, audit_fetch_log, idle_account, known_urls
 from teia.views.links import edges
 from teia.views.page import PageView, page_view
 

@@ -47,7 +47,12 @@ def measure(
     with tempfile.TemporaryFile() as output:
         began = time.monotonic()
         process = subprocess.Popen(
-            command, env={**os.environ, **ENVIRON, **environ}, cwd=folder, stdout=output, stderr=output, start_new_session=True
+            command,
+            env={**os.environ, **ENVIRON, **environ},
+            cwd=folder,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
         try:
             cost, status = _watch(process.pid, began, limit_s)

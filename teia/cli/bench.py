@@ -141,7 +141,13 @@ def simulate(
     """Simulate a day of ten crawlers in scenarios of the paper's kind (P2), and measure time, memory and staleness."""
     sizes = _sizes(pages, rate_unit)
     result = _from_checkout("bench.simulate").measure(
-        sizes, policy.split(","), rounds=rounds, theta=theta, unit=rate_unit, seed=seed, progress=progress_console().print
+        sizes,
+        policy.split(","),
+        rounds=rounds,
+        theta=theta,
+        unit=rate_unit,
+        seed=seed,
+        progress=progress_console().print,
     )
     table = Table("policy", "pages", "visits", "simulate s", "plan s", "us/visit", "peak MB", "staleness", box=None)
     for row in result["rows"]:

@@ -86,7 +86,13 @@ def _lock(folder: Path) -> Iterator[None]:
 
 
 async def supervise(
-    folder: Path, collection: str, nodes: int, servers: int, session_s: float, clock: Clock, report: Callable[[str], None]
+    folder: Path,
+    collection: str,
+    nodes: int,
+    servers: int,
+    session_s: float,
+    clock: Clock,
+    report: Callable[[str], None],
 ) -> None:
     """Run a cluster until SIGTERM or SIGINT; then have its nodes leave, and end everything."""
     stop_requested = asyncio.Event()

@@ -29,7 +29,7 @@ from teia.cluster.cells.site_homes import SiteHomes
 from teia.cluster.cells.snapshots import CannotRestore, Snapshots
 from teia.cluster.cells.split import Splitter
 from teia.cluster.cells.upkeep import Upkeep
-from teia.cluster.crawl.crawl import NodeCrawl, last_merged, receive_links, open_owned
+from teia.cluster.crawl.crawl import NodeCrawl, last_merged, open_owned, receive_links
 from teia.cluster.crawl.finished import FinishedCheck
 from teia.cluster.crawl.limits import LimitShares, limit_reached
 from teia.cluster.crawl.runs import BetweenRuns, ClusterSchedule, ClusterTask
@@ -141,7 +141,9 @@ class Node:
             try:
                 replicas = REPLICAS if len(wire.client.servers) >= REPLICAS else 1
                 self._pace = await call(agree_on_pace(wire, self._clock, identity.session_s, replicas))
-                agreement = await call(agree(wire, self._clock, self._shared, self._settings, replicas, identity.strategy))
+                agreement = await call(
+                    agree(wire, self._clock, self._shared, self._settings, replicas, identity.strategy)
+                )
                 check_supported(agreement.config, once=self._once)
                 for each in ignored_settings(agreement.config):
                     _log.warning("not in a cluster: %s", each)
@@ -214,7 +216,12 @@ class Node:
                 await self._index.restart()
 
     def _announce_cells(
-        self, order: CircleOrder, file_writer: NodeFileWriter, copies: CellCopies, owner: CellOwner, starts: tuple[int, ...]
+        self,
+        order: CircleOrder,
+        file_writer: NodeFileWriter,
+        copies: CellCopies,
+        owner: CellOwner,
+        starts: tuple[int, ...],
     ) -> None:
         """Pass a larger number of cells to all parts that depend on it."""
         order.starts = file_writer.starts = starts
@@ -484,7 +491,9 @@ class Node:
         stored = {str(cell): count for cell, count in pages.items()}
         assert crawl.shares is not None
         claims = crawl.shares.claim(crawl.config.limits.pages, self._clock.ticks_s(), pages, crawl.open_pages)
-        session.set_report(load, {str(cell.number): cell.frontier.known for cell in cells}, queued, busy, stored, claims)
+        session.set_report(
+            load, {str(cell.number): cell.frontier.known for cell in cells}, queued, busy, stored, claims
+        )
 
     def _load(self, crawl: NodeCrawl) -> dict[str, float]:
         """Return the amount of work to do here, and of work done since the node started."""

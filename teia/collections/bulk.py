@@ -20,7 +20,15 @@ from teia.collections.inbox import ControlFile
 from teia.collections.stored import is_clustered
 from teia.crawler.requests import BulkRequest
 from teia.errors import ClusterError, StoreError, UsageError
-from teia.frontier.cell.bulk import END, BulkAction, BulkSelection, selection_fields, continue_action, matching_urls, progress
+from teia.frontier.cell.bulk import (
+    END,
+    BulkAction,
+    BulkSelection,
+    continue_action,
+    matching_urls,
+    progress,
+    selection_fields,
+)
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import CollectionFolder, Root
 

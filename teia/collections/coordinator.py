@@ -21,8 +21,8 @@ from math import inf
 from teia.clock import Clock
 from teia.collections.account import summarize
 from teia.collections.bulk import run_actions
-from teia.collections.controllers import CollectionController, shift_config, collection_schedule
-from teia.collections.crawler_reports import announce, accept_requests, reconfigure_crawl, write_account
+from teia.collections.controllers import CollectionController, collection_schedule, shift_config
+from teia.collections.crawler_reports import accept_requests, announce, reconfigure_crawl, write_account
 from teia.collections.due_runs import CrawlTask, deadline_of, find_due_task
 from teia.collections.edits import from_json
 from teia.collections.inbox import ACCOUNT_S, POLL_S, ControlFile
@@ -70,7 +70,12 @@ class Coordinator:
         poll_s: float = POLL_S,
     ) -> None:
         self._root, self._names, self._read, self._clock = root, names, read, clock
-        self._run_now, self._shift_context, self._report, self._zygote = run_now, shift_context or _no_context, report or _discard_line, zygote
+        self._run_now, self._shift_context, self._report, self._zygote = (
+            run_now,
+            shift_context or _no_context,
+            report or _discard_line,
+            zygote,
+        )
         self._poll_s = poll_s
         self.controllers: dict[str, CollectionController] = {}
         self._crawler: Crawler | None = None
@@ -177,7 +182,9 @@ class Coordinator:
 
     def _has_future_work(self) -> bool:
         """Tell whether there will be work later, though there is none now."""
-        return any(self._is_served(controller) or controller.parked_until_s < inf for controller in self.controllers.values())
+        return any(
+            self._is_served(controller) or controller.parked_until_s < inf for controller in self.controllers.values()
+        )
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
@@ -195,10 +202,16 @@ class Coordinator:
                 self._report(f"{controller.name}: {error}")
                 again_s = now_s + DISK_RETRY_S
         served = [controller for controller in self.controllers.values() if self._is_served(controller)]
-        until_s = [controller.due_task.until_s for controller in served] + [each.parked_until_s for each in self.controllers.values()]
+        until_s = [controller.due_task.until_s for controller in served] + [
+            each.parked_until_s for each in self.controllers.values()
+        ]
         # At the first end of a task; on a full disk not before some seconds have passed.
         self._decide_at_s = max(again_s, min(until_s, default=inf))
-        running = [controller for controller in served if controller.due_task.task.needs_crawler and self._may_run(controller, now_s)]
+        running = [
+            controller
+            for controller in served
+            if controller.due_task.task.needs_crawler and self._may_run(controller, now_s)
+        ]
         for controller in served:
             self._report_task(controller, is_running=controller in running)
         return running
@@ -298,10 +311,14 @@ class Coordinator:
 
     async def _run_shift(self, running: Sequence[CollectionController]) -> None:
         """Crawl some collections until one of them has to begin or to change its task, or all have ended."""
-        running = sorted(running, key=lambda controller: -controller.config.courtesy.delay_s)  # the longest delay applies to all
+        running = sorted(
+            running, key=lambda controller: -controller.config.courtesy.delay_s
+        )  # the longest delay applies to all
         configs = [shift_config(controller) for controller in running]
         since_s = {
-            each.name: each.run.began_s for each in running if each.due_task.task is CrawlTask.RUN and each.run is not None
+            each.name: each.run.began_s
+            for each in running
+            if each.due_task.task is CrawlTask.RUN and each.run is not None
         }
         zygote, self._zygote = self._zygote, None
         clock = self._clock
@@ -368,7 +385,9 @@ class Coordinator:
 
     def _update_tasks(self, crawler: Crawler, tasks: dict[str, tuple[CrawlTask, float | None]]) -> None:
         """End tasks that are no longer due; end the shift if another task is due instead or as well."""
-        wanted = {controller.name: (controller.due_task.task, controller.due_task.due_s) for controller in self._decide()}
+        wanted = {
+            controller.name: (controller.due_task.task, controller.due_task.due_s) for controller in self._decide()
+        }
         for name in tasks.keys() - wanted.keys():
             # Its task is over; the shift continues for the others.
             crawl = self.controllers[name].crawl
@@ -421,7 +440,9 @@ class Coordinator:
             for number, edits in self._control.changes(controller.name, self._since):
                 crawl = controller.sound_crawl
                 if self._crawler is not None and crawl is not None:
-                    answers.append((number, await reconfigure_crawl(self._crawler, crawl, self._root, edits, SCHEDULE_KEYS)))
+                    answers.append(
+                        (number, await reconfigure_crawl(self._crawler, crawl, self._root, edits, SCHEDULE_KEYS))
+                    )
                 else:
                     # Nothing is running: the next shift reads the settings from the file.
                     answers.append((number, json.dumps({"now": [edit.key for edit in from_json(edits)]})))
@@ -440,13 +461,17 @@ class Coordinator:
                 if name not in self._announced:
                     self._control.begin(name, self._clock.now_s())
                     self._announced.add(name)
-                self._control.write_account(name, {"state": "paused", "paused_why": self.config_errors[name]}, self._clock.now_s())
+                self._control.write_account(
+                    name, {"state": "paused", "paused_why": self.config_errors[name]}, self._clock.now_s()
+                )
 
     def _write_account(self, controller: CollectionController) -> None:
         if controller.is_stopped and (controller.crawl is None or controller.crawl.is_settled):
             self._control.end(controller.name)
         elif controller.parked:
-            self._control.write_account(controller.name, {"state": "paused", "paused_why": controller.parked}, self._clock.now_s())
+            self._control.write_account(
+                controller.name, {"state": "paused", "paused_why": controller.parked}, self._clock.now_s()
+            )
         elif controller.sound_crawl is not None:
             seconds = controller.seconds + self._clock.ticks_s() - self._shift_began
             write_account(self._control, self._series, controller.sound_crawl, self._clock, seconds)

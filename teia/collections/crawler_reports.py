@@ -12,7 +12,7 @@ from teia.clock import Clock
 from teia.collections.account import summarize
 from teia.collections.bulk import pending_actions
 from teia.collections.edits import LIVE, SHARED, apply_edits, from_json
-from teia.collections.inbox import ACCOUNT_S, RETENTION_S, POLL_S, ControlFile
+from teia.collections.inbox import ACCOUNT_S, POLL_S, RETENTION_S, ControlFile
 from teia.collections.series import SeriesWriter
 from teia.crawler.compiled_settings import compile_settings
 from teia.crawler.loop import Crawler
@@ -103,7 +103,9 @@ def write_account(control: ControlFile, series: SeriesWriter, crawl: Crawl, cloc
         series.note(summary, clock.now_s())
 
 
-async def reconfigure_crawl(crawler: Crawler, crawl: Crawl, root: Root, edits: str, also_live: Collection[str] = ()) -> str:
+async def reconfigure_crawl(
+    crawler: Crawler, crawl: Crawl, root: Root, edits: str, also_live: Collection[str] = ()
+) -> str:
     """Apply edits to the settings of a running crawl, as far as it can do so now; return the answer.
 
     `also_live` are settings that the caller itself applies at once.

@@ -123,7 +123,11 @@ def _check_name(name: str) -> list[SettingFault]:
         check_name(name)
     except StoreError as error:
         return [SettingFault(NAME, str(error))]
-    return [SettingFault(NAME, f"{name!r} cannot be the name of a collection; choose another")] if name in RESERVED_BY_WEB else []
+    return (
+        [SettingFault(NAME, f"{name!r} cannot be the name of a collection; choose another")]
+        if name in RESERVED_BY_WEB
+        else []
+    )
 
 
 def check_seeds(seeds: Sequence[str]) -> list[SettingFault]:

@@ -59,7 +59,10 @@ def preview_schedule(settings: ScheduleSettings, now_s: float, number: int = DEF
         return SchedulePreview()
     starts = next_starts(schedule, now_s, number)
     return SchedulePreview(
-        describe_schedule(schedule), str(schedule.zone), tuple(map(iso_utc, starts)), tuple(map(schedule.format_time, starts))
+        describe_schedule(schedule),
+        str(schedule.zone),
+        tuple(map(iso_utc, starts)),
+        tuple(map(schedule.format_time, starts)),
     )
 
 
@@ -85,7 +88,9 @@ class ScheduleOverview:
         return self.starts[0] if self.starts else None
 
 
-def schedule_overview(root: Root, name: str, clock: Clock, number: int = DEFAULT_NUMBER, *, with_notes: bool = True) -> ScheduleOverview:
+def schedule_overview(
+    root: Root, name: str, clock: Clock, number: int = DEFAULT_NUMBER, *, with_notes: bool = True
+) -> ScheduleOverview:
     """Look up the next and the last runs; nothing is written. Notes take a walk over all pages."""
     config = saved(root, name).config
     schedule, now_s = parse_schedule(config.schedule), clock.now_s()

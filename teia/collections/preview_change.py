@@ -57,7 +57,11 @@ def count_effect(root: Root, name: str, before: Config, after: Config) -> Change
         cells = _cells(root, name, stack)
         known, queued = sum(cell.known for cell in cells), sum(cell.queued for cell in cells)
         # The same decisions, and all URLs were judged by them: nothing changes.
-        if before_rules is not None and before_rules.mark == after_rules.mark and all(progress(cell, after_rules.mark) == END for cell in cells):
+        if (
+            before_rules is not None
+            and before_rules.mark == after_rules.mark
+            and all(progress(cell, after_rules.mark) == END for cell in cells)
+        ):
             return ChangeEffect(known, queued)
         examples: list[str] = []
         leave = enter = not_again = 0

@@ -164,7 +164,9 @@ class UrlTester:
         row = cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (parts.host,)).fetchone()
         origin = f"{parts.scheme}://{parts.authority}"
         robots_rows = cell.robots_of(row[0], parts.host) if row is not None else []
-        return next(((at_s, outcome, status, body) for of, at_s, outcome, status, body in robots_rows if of == origin), None)
+        return next(
+            ((at_s, outcome, status, body) for of, at_s, outcome, status, body in robots_rows if of == origin), None
+        )
 
     def _known(self, url: str) -> tuple[str, list[UrlTestStep]]:
         """Return the state of the URL in the collection, with steps that explain it."""

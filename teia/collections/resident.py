@@ -19,7 +19,7 @@ from typing import Any
 
 from teia.clock import Clock
 from teia.collections.calendar import Schedule
-from teia.collections.commands import REQUESTED, NO_COMMANDS, CommandTable, StandingCommands, is_needed
+from teia.collections.commands import NO_COMMANDS, REQUESTED, CommandTable, StandingCommands, is_needed
 from teia.collections.controllers import CollectionController, collection_schedule
 from teia.collections.coordinator import Coordinator
 from teia.collections.run_log import RunLog

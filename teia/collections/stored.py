@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.collections.calendar import parse_schedule
-from teia.collections.edits import Edit, Operator, changed_keys, apply_edits
+from teia.collections.edits import Edit, Operator, apply_edits, changed_keys
 from teia.config.load import EffectiveConfig, load, to_toml, toml_value
 from teia.config.sections import Config
 from teia.config.tree import flatten, read_tree, value_of

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.config.sections import Config
-from teia.config.tree import flatten, from_text, keys_of, suggestion, read_tree
+from teia.config.tree import flatten, from_text, keys_of, read_tree, suggestion
 from teia.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "TEIA_"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from teia.crawler.outlinks import outlinks_of
 from teia.errors import CorruptFile, StoreError
-from teia.frontier.cell.alias_evidence import alias_row, main_url
+from teia.frontier.cell.alias_evidence import alias_row, url_at_main
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import tail_of, url_from
 from teia.frontier.cell.schema import STATE_NAMES
@@ -300,7 +300,7 @@ def main_url(lookup: Lookup, url: str) -> str | None:
         pair = alias_row(lookup.cells[lookup.cell_number(host)], host)
         if pair is None:
             break
-        found = url = main_url(pair, pair.other, tail_of(url, host))
+        found = url = url_at_main(pair, pair.other, tail_of(url, host))
     return found
 
 

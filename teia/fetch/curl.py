@@ -35,7 +35,7 @@ from teia.fetch.driver import Curl, CurlDriver
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard
 from teia.fetch.outcome import FetchVerdict, StopReason, TransferEnd, classify
-from teia.fetch.places import KeepAliveBudget, IdleSockets, Local
+from teia.fetch.places import IdleSockets, KeepAliveBudget, Local
 from teia.fetch.wire import Pin, RequestHeaders, pin_for, recipient_of, request_head, request_headers
 from teia.records import Fetched, Outcome
 
@@ -199,7 +199,10 @@ class CurlFetcher:
         self._ca_file = ca_file or certifi.where()
         self._bind = _own_address(bind)
         self._body_memory = BodyMemory(held_bytes)
-        self._keep_alive = {"http": KeepAliveBudget(keep_alive, IDLE_S), "https": KeepAliveBudget(keep_alive // 2, IDLE_S)}
+        self._keep_alive = {
+            "http": KeepAliveBudget(keep_alive, IDLE_S),
+            "https": KeepAliveBudget(keep_alive // 2, IDLE_S),
+        }
         self._idle_sockets = IdleSockets()
         self._loop = asyncio.get_running_loop()
         self._driver = CurlDriver(self._on_finished, keep_alive + keep_alive // 2 + concurrency)

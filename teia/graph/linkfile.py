@@ -106,7 +106,9 @@ def _read_blocks(file: BinaryIO | FileIO, path: Path) -> Iterator[tuple[int, Chu
 def _select_rows(chunk: Chunk, is_current: NDArray[np.bool_]) -> Chunk:
     if is_current.all():
         return chunk
-    return Chunk(chunk.sources[is_current], chunk.counts[is_current], chunk.targets[np.repeat(is_current, chunk.counts)])
+    return Chunk(
+        chunk.sources[is_current], chunk.counts[is_current], chunk.targets[np.repeat(is_current, chunk.counts)]
+    )
 
 
 def join_chunks(chunks: Sequence[Chunk]) -> Chunk:

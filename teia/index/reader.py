@@ -76,11 +76,15 @@ class IndexReader(ABC):
         """Return pages by their keys; missing ones are left out."""
         return {entry.key: entry for entry in map(unpack_entry, self.packed_entries(searcher, keys, addresses))}
 
-    def encoded_entries(self, searcher: tantivy.Searcher, keys: Sequence[int], addresses: Addresses | None = None) -> Iterator[bytes]:
+    def encoded_entries(
+        self, searcher: tantivy.Searcher, keys: Sequence[int], addresses: Addresses | None = None
+    ) -> Iterator[bytes]:
         """Yield the same pages, encoded, for callers that need only parts of each (entry.py); in no order."""
         return map(inflate_entry, self.packed_entries(searcher, keys, addresses))
 
-    def packed_entries(self, searcher: tantivy.Searcher, keys: Sequence[int], addresses: Addresses | None = None) -> Iterator[bytes]:
+    def packed_entries(
+        self, searcher: tantivy.Searcher, keys: Sequence[int], addresses: Addresses | None = None
+    ) -> Iterator[bytes]:
         """Yield the same pages as stored in the index, for callers that forward them; in no order.
 
         `addresses` are the addresses of some of them in this view; these need no look-up.

@@ -209,7 +209,11 @@ class FrontierFacts:
         # A probability takes a look at the page's host, so only the first results get one.
         with_freshness = set(list(urls)[:MAX_WITH_FRESHNESS])
         with self._lock:
-            return {key: fact for key, url in urls.items() if (fact := self._fact(url, key, key in with_freshness)) is not None}
+            return {
+                key: fact
+                for key, url in urls.items()
+                if (fact := self._fact(url, key, key in with_freshness)) is not None
+            }
 
     def index_notes(self) -> tuple[SearchMessage, ...]:
         """Return notes on crawled pages that cannot be found yet; compared again every two seconds."""
@@ -248,7 +252,9 @@ def _index_messages(state: IndexState) -> Iterator[SearchMessage]:
     if not state.is_partial:
         return
     if state.lag:
-        yield SearchMessage(MessageKind.INDEXING if state.is_being_written else MessageKind.UNINDEXED, (f"{state.lag:,}",))
+        yield SearchMessage(
+            MessageKind.INDEXING if state.is_being_written else MessageKind.UNINDEXED, (f"{state.lag:,}",)
+        )
     if state.unreadable:
         yield SearchMessage(MessageKind.UNREADABLE, (f"{state.unreadable:,}",))
 
@@ -289,7 +295,9 @@ def example_queries(opened: Searchable) -> list[str]:
 
 def _words(text: str) -> list[str]:
     words = [match.group() for match in WORD.finditer(text[:300])]
-    return [word for word in words if MIN_WORD_CHARS <= len(word) <= MAX_WORD_CHARS and word.isalpha() and stem_of(word)]
+    return [
+        word for word in words if MIN_WORD_CHARS <= len(word) <= MAX_WORD_CHARS and word.isalpha() and stem_of(word)
+    ]
 
 
 def _pairs(titles: Sequence[Sequence[str]], distinctive: Sequence[str]) -> Iterator[str]:

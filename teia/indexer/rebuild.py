@@ -20,7 +20,7 @@ from teia.frontier.cell.rows import url_from
 from teia.index.cell import read_position
 from teia.index.entry import DIGEST_BYTES
 from teia.index.reader import CellReader, has_index
-from teia.indexer.cell_indexer import new_index_folder, broken_index_folder
+from teia.indexer.cell_indexer import broken_index_folder, new_index_folder
 from teia.indexer.process import CollectionFollower, indexing_lock
 from teia.indexer.semantic_model import SEED
 from teia.store.audit import MAX_DETAILS, Audit

@@ -102,7 +102,9 @@ def learn_topic(words: Iterable[str], examples: Sequence[str], others: Mapping[s
     vocabulary = sorted({word for parts in classes for _, seen in parts for word in seen})
     weights = {word: tuple(_weight(word, parts, language) for parts in classes) for word in vocabulary}
     # Words that the user named are kept first; of the others, those that tell most.
-    telling = sorted(vocabulary, key=lambda word: (word not in named, -_information(weights[word], rest), word))[:MAX_WORDS]
+    telling = sorted(vocabulary, key=lambda word: (word not in named, -_information(weights[word], rest), word))[
+        :MAX_WORDS
+    ]
     return TopicModel(("topic", *of_others), rest, {word: weights[word] for word in sorted(telling)})
 
 

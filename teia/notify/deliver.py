@@ -73,7 +73,9 @@ class Delivery:
                 self._receivers.note_success(subscription.webhook)
             else:
                 least_s = retry_after_s(fetched, now_s)
-                self._store.record_failure(notice, refusal_text(fetched), now_s, least_s=least_s, is_final=fetched.status == GONE)
+                self._store.record_failure(
+                    notice, refusal_text(fetched), now_s, least_s=least_s, is_final=fetched.status == GONE
+                )
         return len(finished)
 
     async def close(self) -> None:

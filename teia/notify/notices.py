@@ -208,7 +208,9 @@ class NoticeFinder:
         if before is None:
             return None
         try:
-            found = compare(self._capture_reader, read_capture(lookup, entry, before), read_capture(lookup, entry, after))
+            found = compare(
+                self._capture_reader, read_capture(lookup, entry, before), read_capture(lookup, entry, after)
+            )
         except (StoreError, ParseError):  # a capture that is missing or unreadable: the page changed all the same
             return None
         parts, left_out = _bounded(found.parts, chars)
@@ -253,7 +255,9 @@ class NoticeFinder:
         cell, at, to = span
         told = self._store.notified_versions(watched.id, [hit.key for hit in hits])
         pages = {each.key: each for each in changed}
-        new = [(hit, page) for hit in hits if (page := pages[hit.key]).is_new_version(told.get(hit.key), watched.made_s)]
+        new = [
+            (hit, page) for hit in hits if (page := pages[hit.key]).is_new_version(told.get(hit.key), watched.made_s)
+        ]
         items = [self._result(lookup, hit, page) for hit, page in new]
         with transaction(self._store.db):
             if self._store.get(watched.id) is None:  # removed while this look ran

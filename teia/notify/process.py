@@ -52,8 +52,16 @@ LOCK = "courier.lock"
 class NotifyRound:
     """The notifier's work for one collection: hubs, look, delivery; a failure of one does not stop the others."""
 
-    def __init__(self, root: Root, name: str, capture_reader: CaptureReader, receivers: ReceiverStates, clock: Clock) -> None:
-        self._root, self._name, self._capture_reader, self._receivers, self._clock = root, name, capture_reader, receivers, clock
+    def __init__(
+        self, root: Root, name: str, capture_reader: CaptureReader, receivers: ReceiverStates, clock: Clock
+    ) -> None:
+        self._root, self._name, self._capture_reader, self._receivers, self._clock = (
+            root,
+            name,
+            capture_reader,
+            receivers,
+            clock,
+        )
         self._folder = root.collection(name)
         self._config: Config = saved(root, name).config
         self._stamp = _stamp(self._folder.config, self._folder.subscriptions, self._folder.hubs)
@@ -180,7 +188,9 @@ class Notifier:
         for name in names[first:] + names[:first]:
             try:
                 if name not in self._rounds:
-                    self._rounds[name] = NotifyRound(self._root, name, self._capture_reader, self._receivers, self._clock)
+                    self._rounds[name] = NotifyRound(
+                        self._root, name, self._capture_reader, self._receivers, self._clock
+                    )
                 done += await self._rounds[name].run(is_last=is_last)
                 self._logged_errors.pop(name, None)
             except TeiaError as error:

@@ -102,7 +102,9 @@ def with_user_processors(names: Iterable[str], processors: Processors = BUILT_IN
         module_name, colon, attribute = target.partition(":")
         if not (equals and colon and ("/" in pattern or pattern.startswith("*"))):
             raise ConfigError(f"parse.processors = {name!r}: must look like text/html=package.module:function")
-        processors = processors.with_added(pattern.strip().lower(), target, _import_processor(name, module_name, attribute))
+        processors = processors.with_added(
+            pattern.strip().lower(), target, _import_processor(name, module_name, attribute)
+        )
     return processors
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from teia.errors import UsageError
-from teia.refresh.formulas import BLOCK, blocks, stale_time, rough_gap_for
+from teia.refresh.formulas import BLOCK, blocks, rough_gap_for, stale_time
 from teia.refresh.model import CapRule, Floats, Numbers, RefreshWorld, Rows
 from teia.refresh.segments import Part, Segments, Whole
 from teia.refresh.threshold import Bracket, Flags, narrow
@@ -250,7 +250,10 @@ class VisitablePages:
         candidates = np.bincount(group, open_, minlength=len(groups))
         # Many visits between two thresholds that cannot be narrowed further have equal gains: ids decide.
         has_equal_gains = (candidates > np.maximum(FEW_CANDIDATES, groups.lengths)) & (candidates > left)
-        for distribute, chosen in ((self._distribute_by_id, has_equal_gains[group]), (self._distribute_by_gain, ~has_equal_gains[group])):
+        for distribute, chosen in (
+            (self._distribute_by_id, has_equal_gains[group]),
+            (self._distribute_by_gain, ~has_equal_gains[group]),
+        ):
             some = row[chosen]
             counts[some] += distribute(some, counts[some], open_[chosen], group[chosen], left)
 

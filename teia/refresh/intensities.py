@@ -177,7 +177,9 @@ class _Pages:
 
         def visits(at: Floats, wanted: Flags) -> Floats:  # noqa: ARG001  # there is one group
             price = np.full_like(own, np.exp(at[0]))
-            return np.array([sum(self._capped_intensities(part, price).sum() for part in blocks(len(self.rate))) / limit])
+            return np.array(
+                [sum(self._capped_intensities(part, price).sum() for part in blocks(len(self.rate))) / limit]
+            )
 
         start = self._guess(
             np.array([sum(self._root(part).sum() for part in blocks(len(self.rate)))]), np.array([limit])

@@ -33,7 +33,11 @@ class Validator:
     def note(self, *, content_changed: bool, moved: bool) -> None:
         """Compare two answers with bodies, both with the validator."""
         if self.compared >= MAX_COMPARED:
-            self.compared, self.false_changes, self.missed_changes = self.compared // 2, self.false_changes // 2, self.missed_changes // 2
+            self.compared, self.false_changes, self.missed_changes = (
+                self.compared // 2,
+                self.false_changes // 2,
+                self.missed_changes // 2,
+            )
         self.compared += 1
         self.false_changes += moved and not content_changed
         self.missed_changes += content_changed and not moved
@@ -64,7 +68,14 @@ class Trust:
 
     def encode(self) -> bytes:
         dates, tags = self.dates, self.tags
-        return _RECORD.pack(dates.compared, dates.false_changes, dates.missed_changes, tags.compared, tags.false_changes, tags.missed_changes)
+        return _RECORD.pack(
+            dates.compared,
+            dates.false_changes,
+            dates.missed_changes,
+            tags.compared,
+            tags.false_changes,
+            tags.missed_changes,
+        )
 
     @classmethod
     def decode(cls, record: bytes) -> Trust:

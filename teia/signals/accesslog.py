@@ -125,7 +125,9 @@ def request_url(request: LoggedRequest, site: str, *, queries: bool) -> str | No
     if request.host.endswith(":443"):
         base = f"https://{request.host.removesuffix(':443')}/"
     # Only at the beginning: the path of a relative target may contain a whole URL (`/login?to=https://…`).
-    url = canonicalize(request.target) if "://" in request.target[:9] else resolve(request.target, base) if base else None
+    url = (
+        canonicalize(request.target) if "://" in request.target[:9] else resolve(request.target, base) if base else None
+    )
     if url is None:
         return None
     scheme, _, rest = url.partition("://")

@@ -255,7 +255,9 @@ class Subscriptions:
             """
             self.db.execute(sql, (notice.subscription,))
 
-    def record_failure(self, notice: Notice, outcome: str, now_s: float, *, least_s: float = 0.0, is_final: bool) -> None:
+    def record_failure(
+        self, notice: Notice, outcome: str, now_s: float, *, least_s: float = 0.0, is_final: bool
+    ) -> None:
         """Record that a webhook did not accept a notice; its receiver requests a pause of `least_s`."""
         with transaction(self.db):
             subscription = self.get(notice.subscription)

@@ -23,7 +23,7 @@ from teia.clock import Clock
 from teia.collections.stored import saved
 from teia.config.load import load, to_toml
 from teia.config.sections import Config
-from teia.crawler.commit import CommitResult, Committer, LinkKey, capture_location, page_row, is_stored_as_revisit
+from teia.crawler.commit import CommitResult, Committer, LinkKey, capture_location, is_stored_as_revisit, page_row
 from teia.crawler.keep_fresh.observe import observe_visit
 from teia.crawler.open_cell import Cell, note_position
 from teia.crawler.start import open_crawls
@@ -103,7 +103,9 @@ class ImportCommitter(Committer):
             # In the transaction of the visit: after a crash, mark and data agree.
             if visit.source:
                 write_mark(cell, visit.source, visit.offset)
-        self._note_hosts(result, cell, cell.frontier.add_links(links.pop(cell.number, {}).values(), self._clock.now_s()))
+        self._note_hosts(
+            result, cell, cell.frontier.add_links(links.pop(cell.number, {}).values(), self._clock.now_s())
+        )
         for to_cell, found in links.items():
             mail.post(cell.frontier, to_cell, found.values())
         if cell.number in self._delivered:

@@ -27,7 +27,16 @@ from teia.durable import disk_errors, write_atomically
 from teia.errors import UsageError
 from teia.frontier.cell.rows import FoundUrl, tail_of
 from teia.frontier.cell.schema import BY_SIGNAL
-from teia.signals.accesslog import SAMPLED_LINES, MAX_LINE_BYTES, Format, Hits, count_hits, detect_format, read_lines, open_log
+from teia.signals.accesslog import (
+    MAX_LINE_BYTES,
+    SAMPLED_LINES,
+    Format,
+    Hits,
+    count_hits,
+    detect_format,
+    open_log,
+    read_lines,
+)
 from teia.store.root import CollectionFolder
 from teia.transfer.import_data import Target
 from teia.urls import key_of, split

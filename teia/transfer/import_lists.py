@@ -105,7 +105,9 @@ def import_urls(target: Target, files: Sequence[Path], done: ImportResult) -> No
         while batch := list(islice(lines, BATCH)):
             # A final state in the list must not undo a page that was fetched here.
             final = [
-                _final_visit(target, each, path) for each in batch if each.state in _FINAL and _is_undecided(target, each.url)
+                _final_visit(target, each, path)
+                for each in batch
+                if each.state in _FINAL and _is_undecided(target, each.url)
             ]
             waiting = [_found(each) for each in batch if each.state not in _FINAL]
             done.urls_new += target.committer.commit(CommitGroup(list(final), seeds=waiting)).new_urls

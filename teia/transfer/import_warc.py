@@ -33,15 +33,15 @@ from teia.store.reader import Damage, Member, record_of
 from teia.store.warc import COMPRESSION_LEVEL, metadata_member
 from teia.transfer.import_data import (
     IMPORTED,
-    RECORDS_ONLY,
     MAX_HOST_RULES,
+    RECORDS_ONLY,
     ImportedVisit,
     ImportResult,
     Target,
     host_of,
     read_mark,
 )
-from teia.transfer.warc_captures import PageAnswer, WarcCapture, read_captures, check_readable, content_id, page_answer
+from teia.transfer.warc_captures import PageAnswer, WarcCapture, check_readable, content_id, page_answer, read_captures
 from teia.urls import canonicalize, key_of, site_of, slot_of, split
 
 BATCH_CAPTURES = 128

@@ -327,7 +327,9 @@ def _audit(recount: _Recount, stack: ExitStack, repaired: int = 0) -> LinksAudit
                 continue
             differences += 1
             if len(details) < MAX_DETAILS:
-                details.append(f"{_url(cell.db, each)}: {each.stored_count:,} in-links stored, {each.expected:,} pages link to it")
+                details.append(
+                    f"{_url(cell.db, each)}: {each.stored_count:,} in-links stored, {each.expected:,} pages link to it"
+                )
     return LinksAudit(checked, differences + wrong, tuple(details), differences, uncertain, repaired)
 
 

@@ -129,7 +129,11 @@ def _add_tables(
 ) -> None:
     """Create the tables beside the log that the queries need, and no others."""
     if len(history) > 1 or history[0].agreed:
-        log.add_table("times", ("of_host", "since_s", "until_s", "delay_s", "per_host"), [*_general_delays(history), *_agreed_delays(history)])
+        log.add_table(
+            "times",
+            ("of_host", "since_s", "until_s", "delay_s", "per_host"),
+            [*_general_delays(history), *_agreed_delays(history)],
+        )
     if sites:
         log.add_table("sharing", ("at_address", "site_count"), list(sites.items()))
     if excused:
@@ -186,7 +190,7 @@ def _agreed(courtesy: CourtesySettings) -> str:
 
 
 def _address_delay(courtesy: CourtesySettings, agreed: str) -> str:
-    """Return the delay of an address that `sites` registered domains share: `shared_addresses.shared_delay_s`, in SQL."""
+    """Return the delay of an address that `sites` registered domains share, as `shared_delay_s` computes it, in SQL."""
     shared = f"greatest({float(courtesy.shared_rest_s)}, owed * {courtesy.shared_sites} / sites)"
     delay = f"CASE WHEN sites <= {courtesy.shared_sites} THEN owed ELSE least(owed, {shared}) END"
     return f"least(agreed, {delay})" if agreed else delay
@@ -196,7 +200,7 @@ def _address_delay(courtesy: CourtesySettings, agreed: str) -> str:
 
 
 def _early(column: str, owed: str, delay: str, sites: Mapping[str, int] | None = None, agreed: str = "") -> str:
-    """Return SQL for requests sooner than `delay` after the last answer of a host or address (`column`), where a delay is `owed`."""
+    """Return SQL for requests sooner than `delay` after the last answer of a `column`, where a delay is `owed`."""
     gap = "(started - before)"
     known = f"coalesce((SELECT site_count FROM sharing WHERE at_address = {column}), 0)" if sites else "0"  # noqa: S608
     # 1 for the first request to a site at this host or address; the running sum is the number of sites seen so far.

@@ -20,7 +20,7 @@ from teia.durable import disk_errors
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.database import check_format
 from teia.frontier.cell.schema import VERSION
-from teia.store.archive import Position, committed_files, archive_path, serial_of
+from teia.store.archive import Position, archive_path, committed_files, serial_of
 from teia.store.reader import walk_file
 from teia.store.root import CellFolder, Root
 

@@ -298,7 +298,9 @@ class HostFreshnessEstimate:
     possible: float | None
 
 
-def estimate_freshness(root: Root, collection: str, line: HostLine, slot_s: float, now_s: float) -> HostFreshnessEstimate:
+def estimate_freshness(
+    root: Root, collection: str, line: HostLine, slot_s: float, now_s: float
+) -> HostFreshnessEstimate:
     """Estimate the freshness possible for a host; reads the histories of all its pages."""
     from teia.crawler.keep_fresh.weights import weigher
     from teia.views.reports.freshness import bound_of_host  # brings what plans are made with

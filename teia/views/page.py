@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from teia.clock import Clock, iso_utc
 from teia.config.sections import Config
 from teia.crawler.keep_fresh.page_freshness import freshness_of, rate_of_peers
-from teia.crawler.lookup import Lookup, UrlEntry, main_url, alias_note
+from teia.crawler.lookup import Lookup, UrlEntry, alias_note, main_url
 from teia.crawler.signals_in.site_hints import source_trust
 from teia.crawler.sites.soft404 import soft_404_note
 from teia.errors import StoreError
@@ -335,7 +335,9 @@ def page_detail(
         low_per_day=fresh.low_per_day if fresh is not None else None,
         high_per_day=fresh.high_per_day if fresh is not None else None,
         like_this_per_day=_peer_rate(lookup, entry),
-        last_good=_last_capture_time(lookup, entry) if page is not None and marks and marks[-1].what == "failed" else None,
+        last_good=_last_capture_time(lookup, entry)
+        if page is not None and marks and marks[-1].what == "failed"
+        else None,
         marks=marks[-MAX_VISITS_SHOWN:],
         in_from=in_from,
         linked_from=_neighbours(lookup, view.links_in[in_from : in_from + LINKS_AT_ONCE]),

@@ -33,7 +33,7 @@ from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRESH
-from teia.frontier.cell.take import LaneUrl, read_lane_urls, read_lane_after, read_lane, read_refresh_page
+from teia.frontier.cell.take import LaneUrl, read_lane, read_lane_after, read_lane_urls, read_refresh_page
 from teia.urls import site_of, slot_of
 from teia.views.hosts import HostLine, HostTable, HostWaitReasons
 

@@ -153,7 +153,9 @@ def _bound_memory(memory_bytes: int) -> None:
     """Limit memory to so much beyond what the modules took."""
     status = Path("/proc/self/status").read_text("ascii", "replace")
     # Memory that the imported modules took does not count.
-    used_bytes = next((int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:")), 1 << 30)
+    used_bytes = next(
+        (int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:")), 1 << 30
+    )
     resource.setrlimit(resource.RLIMIT_DATA, (used_bytes + memory_bytes, used_bytes + memory_bytes))
     # No core dump of gigabytes.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -205,7 +207,9 @@ def _values(column: Any) -> list[Any]:
         return [json_value(value) for value in column.to_pylist()]
     except (ValueError, OverflowError) as error:
         output = str(error).partition("\n")[0]
-        raise QueryError(f"a value cannot be displayed; convert it to text with CAST(… AS VARCHAR): {output}") from error
+        raise QueryError(
+            f"a value cannot be displayed; convert it to text with CAST(… AS VARCHAR): {output}"
+        ) from error
 
 
 def _depth(kind: Any) -> int:

@@ -154,11 +154,13 @@ def sql_views(
 ) -> Iterator[FetchLog]:
     """Open the views of a collection that a query may use: `fetches`, and of the others those it names.
 
-    `check_deadline` is called now and then while tables are copied; it may raise. Queries of users go through sql_child.py.
+    `check_deadline` is called now and then while tables are copied; it may raise. Users query through sql_child.py.
     """
     # A name inside a text or a comment only costs a copy that is not used.
     wanted = [name for name in VIEWS if name in sql.lower()]
     with snapshot(root, collection) as cells, TemporaryDirectory(prefix="teia-sql-") as folder:
-        tables = {name: copy_table(VIEWS[name], cells, Path(folder) / f"{name}.parquet", check_deadline) for name in wanted}
+        tables = {
+            name: copy_table(VIEWS[name], cells, Path(folder) / f"{name}.parquet", check_deadline) for name in wanted
+        }
         with FetchLog(log_parts(cells), tables, memory_mb) as log:
             yield log

@@ -149,7 +149,15 @@ def _queue_position(lookup: Lookup, entry: UrlEntry) -> str:
         SELECT count(*) FROM (SELECT 1 FROM queue WHERE slot = ? AND host_id = ?
             AND (lane = ? OR (lane = ? AND (rank, key) < (?, ?))) LIMIT ?)
     """
-    row_key = (slot_of(site_of(entry.host)), entry.host_id, LANE_DUE, LANE_NEW, entry.rank, entry.key, MAX_COUNTED_AHEAD)
+    row_key = (
+        slot_of(site_of(entry.host)),
+        entry.host_id,
+        LANE_DUE,
+        LANE_NEW,
+        entry.rank,
+        entry.key,
+        MAX_COUNTED_AHEAD,
+    )
     (ahead,) = lookup.cells[entry.cell].db.execute(sql, row_key).fetchone()
     more = " or more" if ahead == MAX_COUNTED_AHEAD else ""
     if not ahead:

@@ -33,7 +33,10 @@ from teia.web.pages.collection import collections
 from teia.web.server.connections import WatchedConnection
 from teia.web.server.installation import Installation
 
-HTTP_OPTIONS: Any = {"http": WatchedConnection, "h11_max_incomplete_event_size": limits.SEARCH_TARGET_BYTES + (16 << 10)}
+HTTP_OPTIONS: Any = {
+    "http": WatchedConnection,
+    "h11_max_incomplete_event_size": limits.SEARCH_TARGET_BYTES + (16 << 10),
+}
 """Options of the HTTP parser.
 
 It is h11: uvicorn's other parser takes no address of more than 64 KiB, and has no limit for all headers together.

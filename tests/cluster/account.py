@@ -142,7 +142,9 @@ def lost_epochs(epochs: Mapping[int, Sequence[CellEpoch]]) -> list[CellEpoch]:
     return [epoch for each in epochs.values() for epoch in each[:-1] if not epoch.is_released]
 
 
-def committed_rows(epochs: Mapping[int, Sequence[CellEpoch]], pages: Collection[str]) -> list[tuple[str, int, FetchRow]]:
+def committed_rows(
+    epochs: Mapping[int, Sequence[CellEpoch]], pages: Collection[str]
+) -> list[tuple[str, int, FetchRow]]:
     """What was committed of some pages: by whom, in which cell."""
     every = [epoch for each in epochs.values() for epoch in each]
     return [(epoch.node, epoch.cell, row) for epoch in every for row in epoch.rows if _target(row.url) in pages]

@@ -243,7 +243,9 @@ class Faults:
 
     def deaths(self) -> int:
         """How often a node was declared dead so far."""
-        return sum(self.nodes.log_text(path.stem).count("declared dead node=") for path in self.nodes.folder.glob("*.err"))
+        return sum(
+            self.nodes.log_text(path.stem).count("declared dead node=") for path in self.nodes.folder.glob("*.err")
+        )
 
 
 def endure(folder: Path, trial: Trial, deeds: Sequence[str], chance: random.Random) -> None:
@@ -277,7 +279,9 @@ def check_takeovers(faults: Faults, epochs: Mapping[int, Sequence[CellEpoch]], a
         took = takeovers_s(epochs, opened, name, died_s)
         longest_s = max(took.values(), default=0.0)
         away_s = answers.away_s(died_s, died_s + longest_s)
-        proofs_s = PROOFS * Pace.for_silence(trial.session_s).beat_s if away_s else 0.0  # for nobody's silence counted meanwhile
+        proofs_s = (
+            PROOFS * Pace.for_silence(trial.session_s).beat_s if away_s else 0.0
+        )  # for nobody's silence counted meanwhile
         most_s = 2 * trial.session_s + BUSY_S + away_s + proofs_s
         print(f"take-over of {name}: {longest_s:.2f} s, T={trial.session_s:g}, NATS away {away_s:.1f} s")
         assert longest_s <= (2 * trial.session_s if trial.outlasts_elections else most_s), took

@@ -180,7 +180,9 @@ def leap_until(number: int) -> Listener:
     def listener(coordinator: Coordinator, clock: LeapingClock, line: str) -> None:
         if f"run {number} ended" in line:
             coordinator.stop()
-        elif not any(controller.run and controller.run.number == number for controller in coordinator.controllers.values()):
+        elif not any(
+            controller.run and controller.run.number == number for controller in coordinator.controllers.values()
+        ):
             leap(coordinator, clock, line)
 
     return listener
@@ -428,7 +430,10 @@ def test_between_runs_pages_are_kept_fresh_where_that_is_wanted(tmp_path: Path) 
 
     async def wait_for_revisits(coordinator: Coordinator, clock: LeapingClock, root: Root) -> None:
         await until_async(
-            lambda: "main" in coordinator.controllers and coordinator.controllers["main"].due_task.task is CrawlTask.KEEP_FRESH
+            lambda: (
+                "main" in coordinator.controllers
+                and coordinator.controllers["main"].due_task.task is CrawlTask.KEEP_FRESH
+            )
         )
         await until_async(lambda: coordinator.controllers["main"].counts.requests >= 12)
         clock.leap_to(START_S + DAY_S)

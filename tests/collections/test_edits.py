@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.collections.edits import FIXED, LIVE, SHARED, Edit, Operator, apply_edits, normal_form, from_json, parse_edit, to_json
+from teia.collections.edits import (
+    FIXED,
+    LIVE,
+    SHARED,
+    Edit,
+    Operator,
+    apply_edits,
+    from_json,
+    normal_form,
+    parse_edit,
+    to_json,
+)
 from teia.config.flags import FLAGS
 from teia.config.sections import CollectionSettings, Config, ScopeSettings
 from teia.config.tree import keys_of

@@ -12,7 +12,7 @@ from teia.cli.crawl.run_crawl import _check_scheduled
 from teia.clock import VirtualClock, iso_utc
 from teia.collections.calendar import parse_schedule
 from teia.collections.inbox import ControlFile
-from teia.collections.overview import schedule_overview, schedule_keys
+from teia.collections.overview import schedule_keys, schedule_overview
 from teia.collections.run_log import EndReason, RunLog
 from teia.config.load import to_toml
 from teia.config.sections import CollectionSettings, Config, CourtesySettings, ScheduleSettings

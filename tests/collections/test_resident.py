@@ -12,7 +12,7 @@ import uvloop
 
 from teia.clock import WallClock
 from teia.collections.calendar import parse_schedule
-from teia.collections.commands import NO_COMMANDS, CommandTable, StandingCommands, is_needed, give_command
+from teia.collections.commands import NO_COMMANDS, CommandTable, StandingCommands, give_command, is_needed
 from teia.collections.drafts import create_collection
 from teia.collections.inbox import ControlFile
 from teia.collections.remove import remove_collection

@@ -7,7 +7,16 @@ from pathlib import Path
 
 from teia.collections.account import Summary, empty_summary
 from teia.collections.inbox import ControlFile
-from teia.collections.series import COARSE_S, FINE_S, RETENTION_S, SeriesPoint, SeriesWriter, forecast_catch_up, points_of, rates_of
+from teia.collections.series import (
+    COARSE_S,
+    FINE_S,
+    RETENTION_S,
+    SeriesPoint,
+    SeriesWriter,
+    forecast_catch_up,
+    points_of,
+    rates_of,
+)
 
 
 def summary(requests: int, queued: int = 0, fresh: dict[str, float] | None = None) -> Summary:

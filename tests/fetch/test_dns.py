@@ -152,7 +152,11 @@ def test_least_recently_used_name_is_forgotten() -> None:
     async def test(resolver: CaresResolver, server: NameServer, clock: VirtualClock) -> None:
         for name in ("a.test", "b.test", "a.test", "c.test"):
             await resolver.resolve(name)
-        assert [resolver.find_cached(name) is not None for name in ("a.test", "b.test", "c.test")] == [True, False, True]
+        assert [resolver.find_cached(name) is not None for name in ("a.test", "b.test", "c.test")] == [
+            True,
+            False,
+            True,
+        ]
 
     with_server(test, {name: [A] for name in ("a.test", "b.test", "c.test")}, max_names=2)
 

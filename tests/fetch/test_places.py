@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from teia.fetch import places as module
-from teia.fetch.places import NO_KEEP_ALIVE_S, KeepAliveBudget, IdleSockets
+from teia.fetch.places import NO_KEEP_ALIVE_S, IdleSockets, KeepAliveBudget
 
 
 def test_round_robin_keeps_a_fixed_set() -> None:

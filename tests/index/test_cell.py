@@ -33,7 +33,11 @@ def found(index: CellIndex, field: str, term: str | int) -> list[IndexEntry]:
 
 
 def urls(index: CellIndex, word: str, field: str = "all") -> list[str]:
-    (term,) = stemming_analyser().analyze(singular(word)) if field in {"all", "head", "anchor"} else folding_analyser().analyze(word)
+    (term,) = (
+        stemming_analyser().analyze(singular(word))
+        if field in {"all", "head", "anchor"}
+        else folding_analyser().analyze(word)
+    )
     return sorted(entry.url for entry in found(index, field, term))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teia.index.languages import CODES, READ_CHARS, OTHER, language_bit, detect_language_bits
+from teia.index.languages import CODES, OTHER, READ_CHARS, detect_language_bits, language_bit
 
 ENGLISH = "The packages that you can get from the archive are signed, and this is checked by the tool. "
 PORTUGUESE = "Os pacotes que você pode obter do arquivo são assinados, e isso é verificado pela ferramenta. "

@@ -36,16 +36,16 @@ from teia.index.reader import META_FILE
 from teia.index.schema import stemming_analyser
 from teia.indexer.cell_indexer import BROKEN, CellIndexer, new_index_folder
 from teia.indexer.companion import MODULE, IndexerProcess
-from teia.indexer.repair_idle import IndexSupervisor
 from teia.indexer.open_search import CollectionSearch
 from teia.indexer.process import CollectionFollower, follow, indexing_lock
 from teia.indexer.rebuild import audit_index, rebuild_index
+from teia.indexer.repair_idle import IndexSupervisor
 from teia.indexer.reread import Rereader
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.archive import archive_path
 from teia.store.root import CellFolder, CollectionFolder, Root, open_root
 from teia.transfer.read_all import idle_account
-from teia.urls import cell_starts, key_of, host_to_cell, site_of, slot_of
+from teia.urls import cell_starts, host_to_cell, key_of, site_of, slot_of
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html
 from tests.waiting import until, until_async
 

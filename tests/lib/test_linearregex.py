@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.lib.linearregex import any_of, compile_test, to_re2, size_of
+from teia.lib.linearregex import any_of, compile_test, size_of, to_re2
 
 HARD = [
     r"(?:ABCDEFGHIJKLMNOPQRSTUVWXY)?(Z|Z)+#",

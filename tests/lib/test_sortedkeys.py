@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.lib.sortedkeys import Keys, look_up, look_up_by_halving, look_up_all
+from teia.lib.sortedkeys import Keys, look_up, look_up_all, look_up_by_halving
 
 SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
 NUMBERS = st.one_of(st.integers(SMALLEST, LARGEST), st.integers(-20, 20), st.sampled_from([SMALLEST, LARGEST]))

@@ -117,6 +117,8 @@ def test_topics_of_the_lab_are_told_apart_in_both_languages() -> None:
             seen.setdefault(name, []).extend(texts[:4])
             unseen.setdefault(name, []).extend(texts[4:])
     for name in seen:
-        model = learn_topic([], seen[name], {"others": [text for other in seen if other != name for text in seen[other]]})
+        model = learn_topic(
+            [], seen[name], {"others": [text for other in seen if other != name for text in seen[other]]}
+        )
         assert all(relevant(model, text) for text in unseen[name])
         assert not any(relevant(model, text) for other in unseen if other != name for text in unseen[other])

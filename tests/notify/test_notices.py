@@ -18,11 +18,11 @@ from teia.indexer.process import CollectionFollower
 from teia.notify.notices import NoticeFinder
 from teia.notify.subscriptions import (
     check_webhook,
+    list_subscriptions,
     notices_for_feed,
     open_subscriptions,
     redact_webhook,
     subscribe,
-    list_subscriptions,
     unsubscribe,
 )
 from teia.signals.subscriptions import Subscriptions

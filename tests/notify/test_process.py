@@ -23,17 +23,17 @@ import pytest
 from teia.clock import Clock, VirtualClock, WallClock
 from teia.config.sections import Config
 from teia.crawler.signals_in.outgoing import AT_ONCE, HUBS, WEBHOOKS, Poster, ReceiverStates
-from teia.crawler.signals_in.websub import HubRound, store_hubs, open_hubs
+from teia.crawler.signals_in.websub import HubRound, open_hubs, store_hubs
 from teia.notify.keep_process import NotifierSupervisor, is_needed
 from teia.notify.process import Notifier, notifier_lock, run
 from teia.notify.subscriptions import (
     ListedSubscription,
     NewSubscription,
+    list_subscriptions,
     open_subscriptions,
     redact_webhook,
-    subscribe,
-    list_subscriptions,
     send_test_message,
+    subscribe,
 )
 from teia.signals.announce import transaction
 from teia.store.root import Root, open_root

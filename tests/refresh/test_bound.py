@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.refresh.bound import timetable_staleness, non_polite, steady_optimum, weak_politeness
+from teia.refresh.bound import non_polite, steady_optimum, timetable_staleness, weak_politeness
 from teia.refresh.dispatch import execute_plan
 from teia.refresh.formulas import steady_staleness, visited_staleness
 from teia.refresh.merge import Timetable
@@ -109,7 +109,9 @@ def test_over_weeks_policies_come_to_the_steady_optimum_and_psp_by_days_does_not
         np.zeros(300), chance.uniform(0.01, 1, 300) / day_s, horizon_s=60 * day_s, politeness_s=600.0
     )
     optimum = steady_optimum(world)
-    late = {name: over_the_last_half(world, execute_plan(POLICIES[name].plan(world), world)) for name in ("edf", "index")}
+    late = {
+        name: over_the_last_half(world, execute_plan(POLICIES[name].plan(world), world)) for name in ("edf", "index")
+    }
     assert late["edf"] == pytest.approx(optimum, rel=0.002)
     assert late["index"] == pytest.approx(optimum, rel=0.002)
     one_day = replace(world, horizon_s=day_s)

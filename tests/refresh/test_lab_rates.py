@@ -53,7 +53,9 @@ def visited(world: World, seed: int, mean_days: float) -> list[Visited]:
                 before = now
                 days += mean_days * float(np.exp(rng.uniform(np.log(0.4), np.log(2.0))))
             change_process = world.changes.change_process(host.content, slot)
-            found.append(Visited(history, host.index, change_process.process, change_process.rate_per_day * (1 - COSMETIC)))
+            found.append(
+                Visited(history, host.index, change_process.process, change_process.rate_per_day * (1 - COSMETIC))
+            )
     return found
 
 

@@ -19,8 +19,8 @@ from teia.refresh.mask import (
     STREAK,
     HostMask,
     PageMask,
-    difference,
     check_cosmetic,
+    difference,
     make_sketch,
     record_unchanged,
 )
@@ -77,7 +77,9 @@ def test_a_place_is_learnt_once_for_all_pages_of_a_host() -> None:
     own = [[f"{line} It is page {'abcdef'[number]}." for line in ARTICLE] for number in range(6)]
     for number, mask in enumerate(masks):
         check_cosmetic(mask, host, number, page("12:00", "Buy shoes!", article=own[number]))
-    found = [check_cosmetic(m, host, n, page("12:00", f"Buy {'xyzuvw'[n]}!", article=own[n])) for n, m in enumerate(masks)]
+    found = [
+        check_cosmetic(m, host, n, page("12:00", f"Buy {'xyzuvw'[n]}!", article=own[n])) for n, m in enumerate(masks)
+    ]
     assert found == [False] * (STREAK - 1) + [True] * 4
     rewritten = [*own[0][:2], "Something new has happened.", *own[0][3:]]
     assert check_cosmetic(masks[0], host, 0, page("12:00", "Buy x!", article=rewritten)) is False

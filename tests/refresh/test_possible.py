@@ -11,7 +11,14 @@ from scipy.optimize import linear_sum_assignment
 from teia.refresh.bound import steady_optimum, weak_politeness
 from teia.refresh.intensities import Intensities, plan_intensities
 from teia.refresh.model import DAY_S, Crawlers, Floats, RefreshWorld
-from teia.refresh.possible import SAMPLE, PossibleFreshness, Sample, ServerCaptures, possible_freshness, possible_freshness_within
+from teia.refresh.possible import (
+    SAMPLE,
+    PossibleFreshness,
+    Sample,
+    ServerCaptures,
+    possible_freshness,
+    possible_freshness_within,
+)
 from teia.refresh.rates import Gamma, fresh_probability_of, mean_fresh_probability
 
 KNOWN = 1e7

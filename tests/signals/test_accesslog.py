@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from teia.signals.accesslog import Format, Hits, count_hits, detect_format, read_lines, open_log, parse_line, request_url
+from teia.signals.accesslog import (
+    Format,
+    Hits,
+    count_hits,
+    detect_format,
+    open_log,
+    parse_line,
+    read_lines,
+    request_url,
+)
 
 SQUID = (
     b"1700000000.123    145 10.1.2.3 TCP_MISS/200 5120 GET http://www.a.test/news?id=7"

@@ -9,9 +9,9 @@ import pytest
 
 from teia.errors import UsageError
 from teia.signals.indexnow import (
-    PENDING,
     KEYS_PER_HOST,
     PATIENCE_S,
+    PENDING,
     REFUSED,
     REFUSED_S,
     VERIFIED,

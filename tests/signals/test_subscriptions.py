@@ -14,8 +14,8 @@ from teia.errors import UsageError
 from teia.signals import subscriptions as tables
 from teia.signals.announce import transaction
 from teia.signals.subscriptions import (
-    MAX_NOTICES,
     LONGEST_WAIT_S,
+    MAX_NOTICES,
     PATIENCE_S,
     TRIES,
     Subscription,

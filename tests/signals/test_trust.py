@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.signals.trust import MIN_WEIGHT, MAX_TESTS, SignalKind, SignalSource, is_future, is_news
+from teia.signals.trust import MAX_TESTS, MIN_WEIGHT, SignalKind, SignalSource, is_future, is_news
 
 NOW_S = 1_700_000_123.0
 DAY_S = 86_400.0

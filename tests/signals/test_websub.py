@@ -12,7 +12,17 @@ import pytest
 
 from teia.errors import ConfigError
 from teia.signals import websub
-from teia.signals.websub import ACTIVE, ANSWER_S, REFUSED, SHORTEST_LEASE_S, TRIES, Hubs, HubTopic, parse_base_url, is_signed
+from teia.signals.websub import (
+    ACTIVE,
+    ANSWER_S,
+    REFUSED,
+    SHORTEST_LEASE_S,
+    TRIES,
+    Hubs,
+    HubTopic,
+    is_signed,
+    parse_base_url,
+)
 
 FEED, HUB, BASE = "http://a.test/feed", "http://hub.test/", "https://us.test/websub/main"
 

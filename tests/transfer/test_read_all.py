@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teia.transfer.read_all import idle_account, audit_archives
+from teia.transfer.read_all import audit_archives, idle_account
 from tests.crawler.crawled import Crawled
 
 

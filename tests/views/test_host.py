@@ -10,7 +10,7 @@ from teia.crawler.fetch_rows import roll_out
 from teia.crawler.lookup import Lookup
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import open_root
-from teia.views.host import timed_request, last_requests, log_bins, quantile
+from teia.views.host import last_requests, log_bins, quantile, timed_request
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, text_of
 
 

@@ -18,8 +18,24 @@ from teia.frontier.queue.politeness import Politeness
 from teia.store.root import open_root
 from teia.transfer.read_all import known_urls
 from teia.views.alerts import Disk, find_alerts
-from teia.views.host import WeekPlan, compute_feasibility, host_view, find_line, estimate_freshness, host_state, week_plan
-from teia.views.hosts import HostLine, HostTable, HostWaitReasons, count_reasons, host_table, host_reasons, count_wait_reasons
+from teia.views.host import (
+    WeekPlan,
+    compute_feasibility,
+    estimate_freshness,
+    find_line,
+    host_state,
+    host_view,
+    week_plan,
+)
+from teia.views.hosts import (
+    HostLine,
+    HostTable,
+    HostWaitReasons,
+    count_reasons,
+    count_wait_reasons,
+    host_reasons,
+    host_table,
+)
 from teia.views.queue import QueueFilter, preview_queue
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html, robots, text_of
 
@@ -44,8 +60,8 @@ def cut(tmp_path: Path) -> Crawled:
 def line(host: str = "x.test", **values: object) -> HostLine:
     plain = {
         "host_id": 1, "cell": 0, "urls": 10, "visited": 4, "failed": 0, "excluded": 0, "requests": 5, "bytes": 100,
-        "address": "10.0.0.1", "parked": "", "response_s": 0.0, "delay_s": 5.0, "ready_at_s": None, "last_request_s": None,
-        "waits": HostWaitReasons(new=6),
+        "address": "10.0.0.1", "parked": "", "response_s": 0.0, "delay_s": 5.0, "ready_at_s": None,
+        "last_request_s": None, "waits": HostWaitReasons(new=6),
     }  # fmt: skip
     return HostLine(host, **{**plain, **values})  # type: ignore[arg-type]
 

@@ -21,7 +21,7 @@ from teia.frontier.cell.revisits import LATEST_S
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_REFRESH
 from teia.store.root import Root, open_root
 from teia.views import queue as views_waiting_urls
-from teia.views.hosts import HostTable, host_table, count_wait_reasons
+from teia.views.hosts import HostTable, count_wait_reasons, host_table
 from teia.views.queue import QueueFilter, WaitingUrl, preview_queue, waiting_urls
 from tests.crawler.webs import crawl_web
 from tests.views.test_queue import web

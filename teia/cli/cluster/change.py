@@ -134,7 +134,9 @@ async def _split(cell: int, nats: list[str], key: Path | None, ca: Path | None, 
     try:
         # None: read the agreement of the running cluster, and never create one.
         before = await agree(wire, clock, collection, None, 1)
-        now = await amend_agreement(wire, clock, collection, lambda agreement: request_split(agreement, cell), before.replicas)
+        now = await amend_agreement(
+            wire, clock, collection, lambda agreement: request_split(agreement, cell), before.replicas
+        )
         # The nodes read the change at once instead of at their next look.
         await nudge(wire, collection)
         # The new cell gets the next number.
@@ -178,7 +180,9 @@ async def _set(settings: list[str], nats: list[str], key: Path | None, ca: Path 
     wire, clock = await connect(nats, key, "change", ca=ca), WallClock()
     try:
         before = await agree(wire, clock, collection, None, 1)
-        now = await amend_agreement(wire, clock, collection, lambda agreement: amend_settings(agreement, edits), before.replicas)
+        now = await amend_agreement(
+            wire, clock, collection, lambda agreement: amend_settings(agreement, edits), before.replicas
+        )
         await nudge(wire, collection)
     finally:
         await wire.end()
@@ -193,7 +197,13 @@ Action = Callable[["OwnerOverrides", dict[str, "NodeState"], tuple[int, ...]], A
 
 
 def _do(
-    action: Action, node: str, data: Path | None, nats: list[str] | None, key: Path | None, ca: Path | None, collection: str
+    action: Action,
+    node: str,
+    data: Path | None,
+    nats: list[str] | None,
+    key: Path | None,
+    ca: Path | None,
+    collection: str,
 ) -> str:
     nats, key, collection = servers_of(data, nats, key, collection)
     return asyncio.run(_run_action(action, node, nats, key, ca, collection))
@@ -214,7 +224,9 @@ def servers_of(
     return nats or [], key, collection
 
 
-async def _run_action(action: Action, node: str, nats: list[str], key: Path | None, ca: Path | None, collection: str) -> str:
+async def _run_action(
+    action: Action, node: str, nats: list[str], key: Path | None, ca: Path | None, collection: str
+) -> str:
     from teia.clock import WallClock
     from teia.cluster.members.agreement import agree
     from teia.cluster.nats.wire import connect

@@ -12,7 +12,7 @@ from teia.cli.options import AsJson
 from teia.cli.output import print_json
 from teia.clock import WallClock, iso_utc
 from teia.cluster.circle.circle import CAPACITY_MOST, Circle
-from teia.cluster.views.host_lookup import HostHome, HostLocation, parse_host, hypothetical_cells, locate_host
+from teia.cluster.views.host_lookup import HostHome, HostLocation, hypothetical_cells, locate_host, parse_host
 from teia.cluster.views.view import ClusterView, NodeView
 from teia.errors import UsageError
 from teia.urls import SLOTS

@@ -23,7 +23,9 @@ from teia.views.reports.source import snapshot
 POLL_S = 0.1
 PATIENCE_S = 600.0
 
-Action = Annotated[BulkAction, typer.Argument(metavar="DEED", help="Action: drop, first or retry.", case_sensitive=False)]
+Action = Annotated[
+    BulkAction, typer.Argument(metavar="DEED", help="Action: drop, first or retry.", case_sensitive=False)
+]
 Host = Annotated[str, typer.Option("--host", metavar="NAME", help="Only URLs of this host.")]
 Contains = Annotated[str, typer.Option("--contains", metavar="TEXT", help="Only URLs that contain this text.")]
 Source = Annotated[

@@ -181,7 +181,9 @@ async def _crawl_and_index(
     finally:
         if indexer is not None:
             await indexer.kill()
-        await asyncio.to_thread(notifier.stop, is_hurried=is_hurried)  # after the index: watched searches find all pages
+        await asyncio.to_thread(
+            notifier.stop, is_hurried=is_hurried
+        )  # after the index: watched searches find all pages
         signals.remove_handlers()
 
 

@@ -75,7 +75,12 @@ async def _serve(
     def report(line: str) -> None:
         console.print(line, soft_wrap=True, markup=False)
 
-    options: dict[str, Any] = {"run_now": run_now, "shift_context": display_and_indexer.shift_context, "report": report, "zygote": zygote}
+    options: dict[str, Any] = {
+        "run_now": run_now,
+        "shift_context": display_and_indexer.shift_context,
+        "report": report,
+        "zygote": zygote,
+    }
     if is_resident:
         coordinator: Coordinator = Resident(root, names, read, clock, **options)
         _stop_without_server(coordinator)

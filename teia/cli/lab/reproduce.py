@@ -40,7 +40,9 @@ def reproduce(
     from teia.lab.reproduce import runner
 
     progress = Progress(supervised)
-    reproduction = runner.reproduce(ids, seed=seed, quick=quick, out=out, clock=WallClock(), progress=progress.report_step)
+    reproduction = runner.reproduce(
+        ids, seed=seed, quick=quick, out=out, clock=WallClock(), progress=progress.report_step
+    )
     if as_json:
         print_json(runner.summary(reproduction))
     else:

@@ -73,7 +73,9 @@ def search(
     Examples: teia search 'orçamento 2026' --data archive · teia search '+lei -projeto site:camara.test' --data archive
     """
     reader_languages = environment_languages(os.environ)
-    options = SearchOptions(explain=explain, facets=facets, language=language, expand=expand, reader_languages=reader_languages)
+    options = SearchOptions(
+        explain=explain, facets=facets, language=language, expand=expand, reader_languages=reader_languages
+    )
     clock = WallClock()
     with _open_search(data, collection, nats or [], key, ca, clock) as opened:
         results = opened.search(query, n, offset, options)

@@ -300,7 +300,9 @@ class CellLog:
         self.epoch = await self._store("epoch", [])
         return self.epoch
 
-    async def append(self, body: bytes, links: Sequence[tuple[int, bytes]] = (), new_cell: NewCell | None = None) -> int:
+    async def append(
+        self, body: bytes, links: Sequence[tuple[int, bytes]] = (), new_cell: NewCell | None = None
+    ) -> int:
         """Commit links for other cells and a record with this body, all or nothing; return the record's number.
 
         `new_cell` is a cell that is split off this one: its first records are in the same batch, on condition that its log

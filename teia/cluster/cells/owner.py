@@ -196,7 +196,9 @@ class CellOwner:
     def cells_to_hand_over(self) -> dict[int, str]:
         """Return those of `misplaced_cells` whose next owner has a copy and is ready."""
         alive = self._session.alive()
-        return {cell: node for cell, node in self.misplaced_cells().items() if node in alive and cell in alive[node].ready}
+        return {
+            cell: node for cell, node in self.misplaced_cells().items() if node in alive and cell in alive[node].ready
+        }
 
     def upcoming_cells(self) -> list[int]:
         """Return the cells that should be ours and are not owned here yet."""

@@ -7,7 +7,7 @@ import zlib
 
 from isal import isal_zlib
 
-from teia.cluster.cells.log import NewCell, CellLog, CellLost
+from teia.cluster.cells.log import CellLog, CellLost, NewCell
 from teia.cluster.nats.thread import LoopThread
 from teia.errors import ClusterError
 

@@ -24,7 +24,7 @@ from teia.cluster.nats.objects import Objects
 from teia.crawler.open_cell import committed_position
 from teia.durable import disk_errors, sync_folder, temporary_name
 from teia.frontier.cell.cell import FrontierCell
-from teia.store.archive import committed_files, archive_path
+from teia.store.archive import archive_path, committed_files
 from teia.store.root import CellFolder
 
 STRETCH_BYTES = 64 << 20

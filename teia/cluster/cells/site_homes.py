@@ -83,7 +83,9 @@ def long_delays(frontier: FrontierCell, now_s: float) -> dict[str, float]:
     delays = {name: float(until_s) for name, until_s in written}
     if any(until_s < now_s for until_s in delays.values()):
         with suppress(DiskFull), frontier.transaction():
-            frontier.db.execute("DELETE FROM meta WHERE name >= ? AND name < ? AND value < ?", (DELAY, DELAY_END, now_s))
+            frontier.db.execute(
+                "DELETE FROM meta WHERE name >= ? AND name < ? AND value < ?", (DELAY, DELAY_END, now_s)
+            )
     latest_s = now_s + Ledger.MAX_DELAY_S
     return {name.removeprefix(DELAY): min(until_s, latest_s) for name, until_s in delays.items() if until_s >= now_s}
 
@@ -185,7 +187,9 @@ class SiteHomes:
                 forwarded.setdefault(to_cell, []).extend(links)
         return touched
 
-    def _accept_site(self, cell: int, frontier: FrontierCell, part: move_site.SiteRows, now_s: float) -> list[tuple[int, str]]:
+    def _accept_site(
+        self, cell: int, frontier: FrontierCell, part: move_site.SiteRows, now_s: float
+    ) -> list[tuple[int, str]]:
         touched = move_site.store_part(frontier, part)
         delays = [(DELAY + host, until_s) for host, until_s in part.delays.items() if until_s > now_s]
         frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", delays)

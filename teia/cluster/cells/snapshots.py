@@ -154,7 +154,9 @@ class Snapshots:
         # 3. From here on the snapshot is the cell's.
         await log.publish_pointer(msgspec.json.encode(now))
         alive = {last.name} | ({before.name} if before is not None else set())
-        ours = {other: each for other, each in self._maps.items() if not other.startswith(f"{log.cell}-") or other in alive}
+        ours = {
+            other: each for other, each in self._maps.items() if not other.startswith(f"{log.cell}-") or other in alive
+        }
         self._maps = ours | {name: made}
         _log.info("cell=%d snapshot record=%d bytes=%d stored=%d", log.cell, log_seq, made.size, last.stored)
         return now

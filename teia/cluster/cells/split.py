@@ -33,7 +33,7 @@ from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import MAX_CELLS, CellLog, CellLost, NumberTaken, TooLarge
 from teia.cluster.cells.owner import CellOwner
 from teia.cluster.cells.publish import LogJournal
-from teia.cluster.cells.site_homes import AWAY, GUEST, DELAY
+from teia.cluster.cells.site_homes import AWAY, DELAY, GUEST
 from teia.cluster.members.agreement import Agreement, Split, amend_agreement, nudge
 from teia.cluster.members.session import NodeState
 from teia.cluster.nats.thread import LoopThread
@@ -218,7 +218,9 @@ class Splitter:
         )  # fmt: skip
         return slot
 
-    def _commit_split(self, folder: CellFolder, log: CellLog, new_cell: tuple[int, bytes, int], slot: int, end: int) -> int:
+    def _commit_split(
+        self, folder: CellFolder, log: CellLog, new_cell: tuple[int, bytes, int], slot: int, end: int
+    ) -> int:
         """Do step 4, in a thread: it waits for NATS."""
         journal = LogJournal(log, self._thread)
         with closing(FrontierCell(folder.frontier, journal=journal)) as frontier, frontier.transaction():

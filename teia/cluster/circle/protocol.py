@@ -342,7 +342,11 @@ class Distributor:
         return answer
 
     async def _evaluate(
-        self, key: int, answers: list[tuple[CirclePoint, Neighbours]], path: list[CirclePoint], useless: set[CirclePoint]
+        self,
+        key: int,
+        answers: list[tuple[CirclePoint, Neighbours]],
+        path: list[CirclePoint],
+        useless: set[CirclePoint],
     ) -> tuple[CirclePoint | None, CirclePoint | None]:
         """Evaluate the answers so far: return the owner, or the point to query next; neither if all are silent."""
         while answers:

@@ -16,7 +16,7 @@ import msgspec
 from teia.clock import Clock
 from teia.cluster.cells.log import CellLost, TooLarge
 from teia.cluster.cells.open_cells import ClusterCells
-from teia.cluster.cells.site_homes import FORWARDED, DELAY, Departure, CellMessage, SiteHomes, decode_message
+from teia.cluster.cells.site_homes import DELAY, FORWARDED, CellMessage, Departure, SiteHomes, decode_message
 from teia.cluster.crawl.limits import STORED
 from teia.cluster.crawl.refresh import NodeRefresh
 from teia.cluster.nats.wire import NoAnswer
@@ -189,7 +189,9 @@ class NodeCommitter(Committer):
                 known = frontier.known
                 if isinstance(message, ForwardedSignals):
                     self._forwarded.append(message)
-                self._note_hosts(result, cell, self.homes.apply_message(cell.number, frontier, message, now_s, links_to_forward))
+                self._note_hosts(
+                    result, cell, self.homes.apply_message(cell.number, frontier, message, now_s, links_to_forward)
+                )
                 if isinstance(message, SiteRows):
                     self._moved_urls += frontier.known - known
                     self.arrived |= dict.fromkeys(message.names.values(), 0.0) | message.delays
@@ -297,7 +299,9 @@ class NodeCommitter(Committer):
         super()._record(cell, visits, stored, result)
         delays = {name: self._delays[name] for visit in visits if (name := visit.queue.server.name) in self._delays}
         # Longer delays go with the cell: its next owner does not have this node's ledger.
-        rows = [(DELAY + name, entry.ready_at_s) for name, entry in delays.items() if entry.delay_s > self.usual_delay_s]
+        rows = [
+            (DELAY + name, entry.ready_at_s) for name, entry in delays.items() if entry.delay_s > self.usual_delay_s
+        ]
         pages = sum(is_stored(visit) for visit in visits)
         rows += [(STORED, self.stored[cell.number] + pages)] if pages else []
         cell.frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)

@@ -58,7 +58,9 @@ class FinishedCheck:
             return None
         collection = owner.collection
         js = session.wire.js
-        info = await session.wire.request(js.stream_info(stream_name(collection), subjects_filter=f"{collection}.links.*"))
+        info = await session.wire.request(
+            js.stream_info(stream_name(collection), subjects_filter=f"{collection}.links.*")
+        )
         # Links that their cell has not merged yet.
         if info.state.subjects:
             return None

@@ -126,7 +126,9 @@ class ClusterSchedule:
             await self._end(last, EndReason.FINISHED, now_s)
 
     async def _is_quiet(self, session: NodeSession, owner: CellOwner) -> bool:
-        return not self._finished.was_checked(session) and await self._thread.call(self._finished.is_quiet(session, owner))
+        return not self._finished.was_checked(session) and await self._thread.call(
+            self._finished.is_quiet(session, owner)
+        )
 
     async def _end(self, run: ClusterRun, why: EndReason, now_s: float) -> None:
         _log.warning("run ends: %s", why)

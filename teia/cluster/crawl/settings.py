@@ -36,7 +36,7 @@ from teia.cluster.members.agreement import (
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire
 from teia.collections.crawler_reports import announce, last_change, write_account
-from teia.collections.edits import LIVE, Edit, changed_keys, apply_edits, from_json
+from teia.collections.edits import LIVE, Edit, apply_edits, changed_keys, from_json
 from teia.collections.inbox import ACCOUNT_S, POLL_S, ControlFile
 from teia.collections.series import SeriesWriter
 from teia.collections.stored import check

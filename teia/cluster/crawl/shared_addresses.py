@@ -169,7 +169,9 @@ class AddressLeases:
                     return lease.ready_at
                 lease.busy += 1
                 lease.was_used = True
-                lease.usual_delay_s = max(lease.usual_delay_s, self.usual_delay_s if usual_delay_s is None else usual_delay_s)
+                lease.usual_delay_s = max(
+                    lease.usual_delay_s, self.usual_delay_s if usual_delay_s is None else usual_delay_s
+                )
                 if len(lease.sites) < MAX_SITES:
                     lease.sites.add(site)
                 return 0.0
@@ -202,7 +204,11 @@ class AddressLeases:
         with self._lock:
             for lease in self._leases.values():
                 # Alone at an address, a shorter delay that the owner agreed to holds; otherwise the usual one.
-                usual_delay_s = lease.usual_delay_s if self._site_count(lease) <= 1 else max(lease.usual_delay_s, self.usual_delay_s)
+                usual_delay_s = (
+                    lease.usual_delay_s
+                    if self._site_count(lease) <= 1
+                    else max(lease.usual_delay_s, self.usual_delay_s)
+                )
                 lease.sites.clear()
                 if lease.busy:
                     lease.busy = 0
@@ -282,7 +288,9 @@ class AddressLeases:
         if now < self._forget_at:
             return
         self._forget_at = now + FORGET_S / 10
-        for each in [each for each, lease in self._leases.items() if not lease.busy and now - lease.ready_at > FORGET_S]:
+        for each in [
+            each for each, lease in self._leases.items() if not lease.busy and now - lease.ready_at > FORGET_S
+        ]:
             del self._leases[each]
 
     async def _for_each(self, action: Callable[[str], Awaitable[None]], addresses: Iterable[str]) -> None:
@@ -367,13 +375,21 @@ class AddressLeases:
             self._record_lease(address, claim, revision, delay_s, sent)
         return bool(revision)
 
-    def _record_lease(self, address: str, claim: AddressLease, revision: int, delay_s: float, written_at: float) -> None:
+    def _record_lease(
+        self, address: str, claim: AddressLease, revision: int, delay_s: float, written_at: float
+    ) -> None:
         now = self._clock.ticks_s()
         with self._lock:
             released, before = self._released.pop(address, None), self._leases.get(address)
-            lease = _Lease(claim, revision, now, now + delay_s, written_at, set() if released is None else released.sites)
+            lease = _Lease(
+                claim, revision, now, now + delay_s, written_at, set() if released is None else released.sites
+            )
             if before is not None:  # renewed
-                lease.ready_at, lease.busy, lease.sites = max(lease.ready_at, before.ready_at), before.busy, before.sites
+                lease.ready_at, lease.busy, lease.sites = (
+                    max(lease.ready_at, before.ready_at),
+                    before.busy,
+                    before.sites,
+                )
                 lease.usual_delay_s = before.usual_delay_s
             self._leases[address] = lease
             self._wanted.pop(address, None)
@@ -466,7 +482,9 @@ class AddressLeases:
         self.sent_bytes += len(data)
         try:
             stored = await wire.request(
-                wire.js.publish(f"$KV.{BUCKET}.{self.key_prefix}{key_of(address)}", data, headers=headers, msg_ttl=KEY_TTL_S)
+                wire.js.publish(
+                    f"$KV.{BUCKET}.{self.key_prefix}{key_of(address)}", data, headers=headers, msg_ttl=KEY_TTL_S
+                )
             )
         except APIError as error:
             if error.err_code in _WRONG_LAST:

@@ -417,7 +417,9 @@ class NodeSession:
     def _next_silence_s(self) -> float:
         """Return the seconds until the silence of a node may be T old."""
         soon_s, now = min(self.pace.beat_s, POLL_S), self.clock.ticks_s()
-        ends = [seen.changed_at + self.pace.silence_s - now for seen in self._seen.values() if self._may_be_declared(seen)]
+        ends = [
+            seen.changed_at + self.pace.silence_s - now for seen in self._seen.values() if self._may_be_declared(seen)
+        ]
         return max(AGAIN_S, min([soon_s, *(end_s for end_s in ends if end_s > 0)]))
 
     async def _declare(self, name: str, seen: _Seen) -> None:

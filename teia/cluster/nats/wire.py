@@ -84,7 +84,9 @@ class Wire:
         self._failures = 0
         return answer
 
-    async def retry(self, request: Callable[[], Awaitable[Answer]], clock: Clock, within_s: float = RETRY_WITHIN_S) -> Answer:
+    async def retry(
+        self, request: Callable[[], Awaitable[Answer]], clock: Clock, within_s: float = RETRY_WITHIN_S
+    ) -> Answer:
         """Repeat a request until there is an answer: new servers and new streams need a moment."""
         until = clock.ticks_s() + within_s
         while True:

@@ -246,7 +246,9 @@ def refuses_exchange(node: NodeLoad) -> bool:
     return node.state == OVERLOADED or is_slow(node) or not node.cells
 
 
-def plan_exchange(nodes: Mapping[str, NodeLoad], name: str, way: Sequence[str], tried: Iterable[str]) -> list[CellTransfer]:
+def plan_exchange(
+    nodes: Mapping[str, NodeLoad], name: str, way: Sequence[str], tried: Iterable[str]
+) -> list[CellTransfer]:
     """Exchange the cells of a slow node and the first on its way (successor, fingers) that does not refuse."""
     here = nodes[name]
     if not is_slow(here):

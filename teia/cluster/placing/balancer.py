@@ -14,7 +14,7 @@ import msgspec
 from teia.clock import Clock
 from teia.cluster.cells.split import Splitter
 from teia.cluster.members.session import NodeSession, NodeState
-from teia.cluster.placing.balance import CellTransfer, NodeLoad, is_slow, plan_exchange, plan
+from teia.cluster.placing.balance import CellTransfer, NodeLoad, is_slow, plan, plan_exchange
 from teia.cluster.placing.cell_owners import CircleOrder, OwnerOverrides, RingDocument, record_moves
 from teia.cluster.placing.site_strategies import GEO, forwarding_nodes
 from teia.config.sections import BalanceSettings
@@ -71,7 +71,9 @@ class Balancer:
         is_ours = self._session.has_watched and self._session.may_work and min(alive) == self._session.node.name
         if not is_ours or not self._is_settled(alive):
             return []
-        if self._splitter is not None and await self._splitter.request_split_of_largest(alive.values(), settings.split_urls):
+        if self._splitter is not None and await self._splitter.request_split_of_largest(
+            alive.values(), settings.split_urls
+        ):
             return []
         if not settings.enabled or not is_time:
             return []
@@ -87,7 +89,9 @@ class Balancer:
             ring = record_moves(ring, moves, circle.__getitem__, self._clock.now_s())
             pairs = {(move.giver, move.taker) for move in moves if move.why == "slow"}
             tried = {
-                giver: [*ring.tried.get(giver, []), taker] for giver, taker in pairs if is_slow(self._load_of(alive, giver))
+                giver: [*ring.tried.get(giver, []), taker]
+                for giver, taker in pairs
+                if is_slow(self._load_of(alive, giver))
             }
             return msgspec.structs.replace(ring, tried={**ring.tried, **tried})
 

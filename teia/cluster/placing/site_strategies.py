@@ -115,7 +115,11 @@ class Rtt:
         # Not measured here yet, or fast enough.
         if here not in speeds or (self._minimum_kb_s and speeds[here] >= self._minimum_kb_s):
             return ""
-        untried = (node for node in forwarding_nodes(observed.here.name, observed.nodes) if zone_of(observed.nodes[node]) not in speeds)
+        untried = (
+            node
+            for node in forwarding_nodes(observed.here.name, observed.nodes)
+            if zone_of(observed.nodes[node]) not in speeds
+        )
         next_node = next(untried, "")
         if next_node:
             return next_node

@@ -27,10 +27,10 @@ from teia.cluster.search.messages import (
     SearchReply,
     SearchRequest,
     cell_subject,
-    node_subject,
     decode,
     encode,
     format_cells,
+    node_subject,
     presence_subject,
 )
 from teia.crawler.lookup import Lookup

@@ -212,7 +212,9 @@ class MissingShard(RemoteShard):
         super().__init__(
             f"{'cell' if len(cells) == 1 else 'cells'} {format_cells(cells)}", len(cells), self._fail, ReceivedFacts()
         )
-        self._why = "no node answers for it" + (f", and {_describe_incompatible(responders.incompatible)}" if responders.incompatible else "")
+        self._why = "no node answers for it" + (
+            f", and {_describe_incompatible(responders.incompatible)}" if responders.incompatible else ""
+        )
 
     def _fail(self, _: bytes) -> Future[bytes]:
         future: Future[bytes] = Future()

@@ -38,7 +38,17 @@ from teia.cluster.search.give_for_index import (
     PagesRequest,
     encode,
 )
-from teia.cluster.search.messages import ANCHORS, FILE, GATHER_S, PAGES, VERSION, SearchReply, SearchRequest, decode, node_subject
+from teia.cluster.search.messages import (
+    ANCHORS,
+    FILE,
+    GATHER_S,
+    PAGES,
+    VERSION,
+    SearchReply,
+    SearchRequest,
+    decode,
+    node_subject,
+)
 from teia.cluster.search.messages import encode as encode_envelope
 from teia.errors import ClusterError, CorruptFile, TeiaError
 from teia.frontier.cell.cell import FrontierCell

@@ -48,7 +48,13 @@ class SplitCleanup:
     """One session's part in the release; `run` lives in the cluster's own loop."""
 
     def __init__(
-        self, session: NodeSession, owner: CellOwner, copies: CellCopies, order: CircleOrder, original_cells: int, clock: Clock
+        self,
+        session: NodeSession,
+        owner: CellOwner,
+        copies: CellCopies,
+        order: CircleOrder,
+        original_cells: int,
+        clock: Clock,
     ) -> None:
         self._session, self._owner, self._copies = session, owner, copies
         self._order, self._original_cells, self._clock = order, original_cells, clock
@@ -95,7 +101,11 @@ class SplitCleanup:
 
     async def _release_pages(self, cell: int, reported: Collection[int]) -> None:
         starts = self._order.starts
-        descendants = [each for each in range(self._original_cells, len(starts)) if cell in ancestors(each, starts, self._original_cells)]
+        descendants = [
+            each
+            for each in range(self._original_cells, len(starts))
+            if cell in ancestors(each, starts, self._original_cells)
+        ]
         folder = self._copies.folders[cell]
         if not descendants or not all(each in reported for each in descendants):
             return

@@ -109,7 +109,9 @@ class NodeIndex:
     def report_cells(self, logs: Mapping[int, CellLog]) -> None:
         """Report the owned cells: at once if they changed, now and then if only their logs have grown."""
         owned = tuple(CellOwnership(cell, log.epoch, log.last) for cell, log in sorted(logs.items()))
-        has_changed = [(each.cell, each.epoch) for each in owned] != [(each.cell, each.epoch) for each in self._reported]
+        has_changed = [(each.cell, each.epoch) for each in owned] != [
+            (each.cell, each.epoch) for each in self._reported
+        ]
         now = self._clock.ticks_s()
         if self._process is None or not (has_changed or (owned != self._reported and now >= self._report_at)):
             return

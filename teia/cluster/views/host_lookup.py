@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from teia.cluster.circle.circle import SIZE, Circle, CirclePoint
 from teia.cluster.circle.fingers import Fingers
-from teia.cluster.circle.host_cell import HostCell, cell_owners, cell_of_host
+from teia.cluster.circle.host_cell import HostCell, cell_of_host, cell_owners
 from teia.cluster.views.view import CellView, ClusterView
 from teia.errors import UsageError
 from teia.urls import SLOTS, canonicalize, cell_starts, split
@@ -79,7 +79,9 @@ def locate_host(view: ClusterView, host: str, start: str | None = None) -> HostL
     homes = [_home(fingers, begin, host, name, view.cells_of(name)) for name in view.collections()]
     # Site, slot and key do not depend on the number of cells.
     host_cell = cell_of_host(host, 1)
-    return HostLocation(host, host_cell.site, host_cell.slot, f"{host_cell.key:040x}", host_cell.key / SIZE, begin, homes)
+    return HostLocation(
+        host, host_cell.site, host_cell.slot, f"{host_cell.key:040x}", host_cell.key / SIZE, begin, homes
+    )
 
 
 def _home(fingers: Fingers, start: str, host: str, collection: str, cells: Sequence[CellView]) -> HostHome:

@@ -115,7 +115,9 @@ class NodeFileWriter:
         now_s = self.clock.now_s()
         cells = self._cells(nodes)
         node_views = [
-            self._node_view(node, ago.get(name, 0.0), now_s, beat_s, silence_s, sum(cell.keeper == name for cell in cells))
+            self._node_view(
+                node, ago.get(name, 0.0), now_s, beat_s, silence_s, sum(cell.keeper == name for cell in cells)
+            )
             for name, node in sorted(nodes.items())
         ]
         counts = {name: dict(node.load) for name, node in sorted(nodes.items()) if node.is_alive}

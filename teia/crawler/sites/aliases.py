@@ -154,7 +154,7 @@ class AliasBook:
         pair = self._mains.get(host)
         if pair is None:
             return None
-        url = alias_evidence.main_url(pair, self.main_name(host), tail)
+        url = alias_evidence.url_at_main(pair, self.main_name(host), tail)
         return url if self.is_in_scope(url) else None
 
     def __contains__(self, host: str) -> bool:

@@ -18,7 +18,7 @@ from teia.crawler.sites.likeness import plain_title
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import ProbeResult, QueuedUrl, url_from
-from teia.frontier.cell.soft404 import load_probe, mark_soft404s, probe_path, store_probe, suspect_pages
+from teia.frontier.cell.soft404 import load_probe, mark_soft404s, probe_path, save_probe, suspect_pages
 from teia.frontier.queue.retry import RETRY_RULES
 from teia.frontier.queue.schedule import HostQueue
 from teia.lib.fingerprints import distance
@@ -106,7 +106,7 @@ def _repeats(queue: HostQueue, result: ReadResult) -> bool:
 
 def store_probe(frontier: FrontierCell, queue: HostQueue, found: ProbeResult) -> list[int]:
     """Store a probe's answer and mark earlier soft 404s; inside a transaction. Return the keys of those pages."""
-    store_probe(frontier, queue.host_id, queue.host, found)
+    save_probe(frontier, queue.host_id, queue.host, found)
     if not found.is_soft:
         return []
     like_it = [

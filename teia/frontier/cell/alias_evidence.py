@@ -120,7 +120,7 @@ def alias_row(cell: FrontierCell, host: str) -> AliasPair | None:
     return next((pair for pair in _pairs_where(cell, "a.state = ? AND h.name = ?", ALIAS, host)), None)
 
 
-def main_url(pair: AliasPair, main: str, tail: str) -> str:
+def url_at_main(pair: AliasPair, main: str, tail: str) -> str:
     """Return the main name's URL for an alias URL: the same path, at the origin it redirects to, if any."""
     origin = pair.evidence.origin
     # `origin` was learnt from redirects to `pair.other`; it says nothing about another main name.

@@ -191,7 +191,9 @@ def _process_slot(
     cell: FrontierCell, position: RowKey, selection: BulkSelection, now_s: float, touched: dict[int, str]
 ) -> tuple[RowKey, int]:
     """Process the next URLs of one slot; return the new position and the number of URLs changed."""
-    (slot,) = cell.db.execute("SELECT coalesce(min(slot), ?) FROM urls WHERE slot >= ?", (SLOTS, position[0])).fetchone()
+    (slot,) = cell.db.execute(
+        "SELECT coalesce(min(slot), ?) FROM urls WHERE slot >= ?", (SLOTS, position[0])
+    ).fetchone()
     if slot == SLOTS or (selection.host and slot != position[0]):
         return END, 0
     # Slots without URLs are skipped; in a new slot the walk begins at its first host.

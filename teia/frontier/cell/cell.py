@@ -40,7 +40,7 @@ from teia.frontier.cell.schema import (
 )
 from teia.frontier.cell.site_statements import TABLES
 from teia.frontier.cell.take import read_lane
-from teia.frontier.queue.order import TOP_SCORE, Order, merge_hints, breadth, is_aside, sequence_of
+from teia.frontier.queue.order import TOP_SCORE, Order, breadth, is_aside, merge_hints, sequence_of
 from teia.frontier.queue.sydney import sample_links
 from teia.records import NOT_MODIFIED
 from teia.urls import site_of, slot_of
@@ -91,7 +91,9 @@ class FrontierCell:
         self.journal = journal
         """Publisher of changes before they are committed, in a cluster; None on one machine."""
         kind = sqlite3.Connection if journal is None else RecordingConnection
-        self.db = open_to_read(path, VERSION) if read_only else open_database(path, DDL, VERSION, PRAGMAS, kind, ADDED_TABLES)
+        self.db = (
+            open_to_read(path, VERSION) if read_only else open_database(path, DDL, VERSION, PRAGMAS, kind, ADDED_TABLES)
+        )
         if journal is None and not read_only and not of_cluster:
             refuse_cluster(self.db, path)
         self._host_ids: dict[str, int] = {}

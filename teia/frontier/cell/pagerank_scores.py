@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_QUEUED
-from teia.frontier.queue.order import SCORED_BIT, LEVEL_BITS_AT, LEVELS_A_DOUBLING, MAX_LEVEL, authority_rank
+from teia.frontier.queue.order import LEVEL_BITS_AT, LEVELS_A_DOUBLING, MAX_LEVEL, SCORED_BIT, authority_rank
 
 # URLs between two calls of `has_time`.
 AT_ONCE = 1_024

@@ -75,7 +75,10 @@ def count_visits(cell: FrontierCell, since_s: float, visited: int, new: int, lef
     `left_out` are known pages that turned out not to be wanted any more.
     """
     progress = round_progress(cell, since_s)
-    return _store(cell, progress._replace(known=progress.known - left_out, visited=progress.visited + visited, new=progress.new + new))
+    return _store(
+        cell,
+        progress._replace(known=progress.known - left_out, visited=progress.visited + visited, new=progress.new + new),
+    )
 
 
 def requeue_known(
@@ -117,9 +120,7 @@ def _is_known(row: tuple[int, int, int, int, str, int, int, int | None, float | 
     return visits > 1 or (last_visit_s or 0.0) < since_s
 
 
-def _queue(
-    cell: FrontierCell, rows: list[tuple[int, int, int, int, str, int, int, int | None, float | None]]
-) -> None:
+def _queue(cell: FrontierCell, rows: list[tuple[int, int, int, int, str, int, int, int | None, float | None]]) -> None:
     waiting = []
     for slot, host_id, key, _, _, lane, found_s, _, last_visit_s in rows:
         # Out of the REFRESH lane first: a URL has one place in the queue.

@@ -55,7 +55,7 @@ class CapturedPage(NamedTuple):
     record: bytes
 
 
-_HELD = """
+_CAPTURED = """
     SELECT u.key, u.tail, u.depth, u.in_links, p.media_type, p.status, u.state, u.lane, u.rank, p.changes,
            p.last_visit_s, p.last_change_s, coalesce(h.record, x'')
     FROM pages AS p JOIN urls AS u USING (slot, host_id, key) LEFT JOIN histories AS h USING (slot, host_id, key)

@@ -38,7 +38,7 @@ def probe_path(host: str) -> str:
     return f"/teia-probe-{drawn[:20]}"
 
 
-def store_probe(cell: FrontierCell, host_id: int, host: str, found: ProbeResult) -> None:
+def save_probe(cell: FrontierCell, host_id: int, host: str, found: ProbeResult) -> None:
     """Store the result of a host's probe; inside a transaction."""
     cell.db.execute(
         "INSERT OR REPLACE INTO probes VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

@@ -119,7 +119,8 @@ class Ledger:
         with sqlite_errors(self.path):
             rows = self._db.execute("SELECT kind, name, ready_at_s, rest_s FROM places").fetchall()
         return [
-            DelayEntry(kind, name, ready_at_s, min(delay_s, self.MAX_DELAY_S)) for kind, name, ready_at_s, delay_s in rows
+            DelayEntry(kind, name, ready_at_s, min(delay_s, self.MAX_DELAY_S))
+            for kind, name, ready_at_s, delay_s in rows
         ]
 
     def write(self, delays: Iterable[DelayEntry]) -> None:

@@ -30,7 +30,7 @@ from weakref import WeakValueDictionary
 
 from teia.config.sections import CourtesySettings
 from teia.frontier.queue.host_rules import delay_of, host_delays
-from teia.frontier.queue.shared_addresses import MAX_SITES, CDN_SITES, Networks, address_delay_s, shared_delay_s
+from teia.frontier.queue.shared_addresses import CDN_SITES, MAX_SITES, Networks, address_delay_s, shared_delay_s
 from teia.urls import site_of
 
 MAX_BACK_OFF_S = 86_400.0

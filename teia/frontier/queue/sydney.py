@@ -30,7 +30,9 @@ def draw(seed: int, page: int, key: int) -> int:
     return xxhash.xxh3_64_intdigest(b"%d %d %d" % (seed, page, key))
 
 
-def sample_links(found: Iterable[FoundUrl], links: int, seed: int, is_new: Callable[[FoundUrl], bool]) -> list[FoundUrl]:
+def sample_links(
+    found: Iterable[FoundUrl], links: int, seed: int, is_new: Callable[[FoundUrl], bool]
+) -> list[FoundUrl]:
     """Set aside the surplus links of each page, in the order of the pages. URLs without a linking page go ahead."""
     marked: list[FoundUrl] = []
     by_page: dict[tuple[int, str], list[FoundUrl]] = defaultdict(list)

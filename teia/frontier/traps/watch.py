@@ -197,7 +197,9 @@ class TrapWatch:
         pattern = self._get_or_create(host, text, parent)
         return pattern, LAG if is_variant(pattern.text) else lag
 
-    def _get_or_create(self, host: HostPatterns, text: str, parent: int = 0, reason: WatchReason = WatchReason.NONE) -> Pattern:
+    def _get_or_create(
+        self, host: HostPatterns, text: str, parent: int = 0, reason: WatchReason = WatchReason.NONE
+    ) -> Pattern:
         pattern = host.by_text.get(text)
         if pattern is None:
             pattern = host.get_or_create(text, parent, reason)

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.nats.servers import NatsServers, ends_with_us
+from teia.cluster.nats.servers import NatsServers, end_with_parent
 from teia.errors import LabError
 
 START_S, LEAVE_S = 60.0, 60.0
@@ -90,7 +90,7 @@ async def _start(folder: Path, name: str, nats: NatsServers, flags: Sequence[str
             sys.executable, "-m", "teia", "node", "--nats", nats.urls[0], "--key", str(nats.key),
             "--data", str(folder / name), "--name", name, "--collection", COLLECTION, "--session", str(SESSION_S),
             "--json", *flags,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log, preexec_fn=ends_with_us(),
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log, preexec_fn=end_with_parent(),
         )  # fmt: skip
     finally:
         os.close(log)

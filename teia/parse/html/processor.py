@@ -17,7 +17,7 @@ from teia.parse.dates import parse_date
 from teia.parse.document import Document, Findings
 from teia.parse.extract import Element
 from teia.parse.html.directives import Directives, from_words
-from teia.parse.html.links import LinkCollector, add_requisites, add_page_links
+from teia.parse.html.links import LinkCollector, add_page_links, add_requisites
 from teia.parse.text.normal import one_line
 
 MAX_TITLE_CHARS = 500

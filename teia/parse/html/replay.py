@@ -22,7 +22,7 @@ from resiliparse.parse.html import DOMNode, HTMLTree, NodeType
 from teia.parse.document import Document
 from teia.parse.html.base import Base
 from teia.parse.html.references import chosen_at_density_1, parse_srcset
-from teia.parse.html.replay_style import is_foreign, clean_style
+from teia.parse.html.replay_style import clean_style, is_foreign
 from teia.parse.html.tree import TreeExtract
 
 MAX_REFERENCES = 5_000

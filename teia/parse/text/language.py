@@ -47,7 +47,11 @@ def language_of(text: str, declared: str = "") -> str:
     start = max(0, min(len(text) // 4, len(text) - SAMPLE_CHARS))
     sample = text[start : start + SAMPLE_CHARS]
     candidates = _candidates(sample)
-    if declared_language and candidates is _LATIN and _best(sample[:CONFIRMING_CHARS], list({declared_language, *_COMMON}))[0][:1] == [declared_language]:
+    if (
+        declared_language
+        and candidates is _LATIN
+        and _best(sample[:CONFIRMING_CHARS], list({declared_language, *_COMMON}))[0][:1] == [declared_language]
+    ):
         return declared_language
     results, rank = _best(sample, candidates)
     # Authors distinguish similar languages better than the detector does.

@@ -182,4 +182,6 @@ def _choice(name: str, choice: FilterChoice, phrases: _Phrases) -> Iterator[str]
 def _moment(moment: Moment, phrases: _Phrases) -> str:
     if not isinstance(moment, Ago):
         return moment.isoformat()
-    return _fill(phrases.hours, str(moment.hours)) if moment.hours % 24 else _fill(phrases.days, str(moment.hours // 24))
+    return (
+        _fill(phrases.hours, str(moment.hours)) if moment.hours % 24 else _fill(phrases.days, str(moment.hours // 24))
+    )

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import exp, log
 
-from teia.search.query.question_words import question_language, is_question_word
+from teia.search.query.question_words import is_question_word, question_language
 from teia.search.query.tree import Query, wanted_words
 from teia.search.rank.statistics import EVERY_PAGE
 

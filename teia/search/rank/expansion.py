@@ -80,7 +80,10 @@ class Feedback:
             stem
             for stem, windows in self._windows.items()
             # A term of one window is that page's own word, not the subject's.
-            if windows >= MIN_WINDOWS and stem not in self._query_stems and len(stem) >= MIN_CHARS and not stem.isdigit()
+            if windows >= MIN_WINDOWS
+            and stem not in self._query_stems
+            and len(stem) >= MIN_CHARS
+            and not stem.isdigit()
         ]
         return tuple(sorted(telling, key=lambda stem: (-self._weights[stem], stem))[:MAX_CONSIDERED])
 

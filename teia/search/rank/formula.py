@@ -110,7 +110,9 @@ class Ranking:
         np.exp2(recency, recency)
         likely = [(language_bit(language), language_penalty(share)) for language, share in languages.items()]
         rows = np.empty(len(found), RANKED)
-        score_rows(found, rows, self._authority(keys), recency, likely, weights.authority, weights.news, weights.foreign)
+        score_rows(
+            found, rows, self._authority(keys), recency, likely, weights.authority, weights.news, weights.foreign
+        )
         # 2. Semantics are added in proportion to the best score, so they weigh the same for every query.
         if similarity is not None and first:
             best = rows[:first]

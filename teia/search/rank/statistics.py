@@ -141,7 +141,9 @@ class Statistics:
             self._store_counts(missing, fetch(missing), cached, now_s)
         return cached
 
-    def _store_counts(self, missing: CountsDemand, answers: Sequence[TermCounts], cached: TermCounts, now_s: float) -> None:
+    def _store_counts(
+        self, missing: CountsDemand, answers: Sequence[TermCounts], cached: TermCounts, now_s: float
+    ) -> None:
         new = TermCounts(
             {each: sum(answer.terms.get(each, 0) for answer in answers) for each in missing.terms},
             {each: _sum_counts(answer.prefixes.get(each, {}) for answer in answers) for each in missing.prefixes},

@@ -66,7 +66,9 @@ def train(pages: Pages, *, seed: int, min_pages: int = MIN_PAGES, axes: int = AX
 
 def _project(rows: csr_array, axes: NDArray[np.float64]) -> NDArray[np.float16]:
     vectors = rows @ axes
-    found: NDArray[np.float16] = (vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)).astype("f2")
+    found: NDArray[np.float16] = (vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)).astype(
+        "f2"
+    )
     return found
 
 

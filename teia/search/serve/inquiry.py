@@ -18,7 +18,7 @@ from teia.clock import Clock
 from teia.errors import IndexFailure
 from teia.index.entry import IndexEntry
 from teia.search.query import tree
-from teia.search.query.query_language import Shares, question_languages, likely_languages, content_words
+from teia.search.query.query_language import Shares, content_words, likely_languages, question_languages
 from teia.search.query.question_words import is_question_word
 from teia.search.query.rewrite import drop_weak_words
 from teia.search.query.tree import RESULT_WINDOW, Phrase, Prefix, Query, wanted_words
@@ -71,7 +71,9 @@ class RankedPages:
 
         self._duplicates: dict[int, list[int]] = {}
         for row_number, leader in enumerate(leaders):
-            (self.representatives if row_number == leader else self._duplicates.setdefault(leader, [])).append(row_number)
+            (self.representatives if row_number == leader else self._duplicates.setdefault(leader, [])).append(
+                row_number
+            )
 
     def duplicates(self, row_number: int) -> Sequence[int]:
         """Return the other rows that a row represents."""
@@ -259,7 +261,11 @@ class QueryExecution:
     ) -> list[Hit]:
         """Return rows as hits to show; `pages` are their pages, if already requested."""
         entries = self._in_order(rows, pages or self.start_entries(rows))
-        facts = self.components.facts.facts({key: entry.url for key, entry in entries.items()}) if self.components.facts else {}
+        facts = (
+            self.components.facts.facts({key: entry.url for key, entry in entries.items()})
+            if self.components.facts
+            else {}
+        )
         highlighter = self.highlighter()
         shown = zip(rows["key"].tolist(), rows["score"].tolist(), alike, strict=True)
         return [
@@ -295,7 +301,9 @@ def _by_shard(rows: Rows) -> dict[int, list[int]]:
     return keys
 
 
-def _filter_exact(keys: Sequence[int], texts: Sequence[tree.ExactText], show: Show | None, shard: Shard) -> ExactMatches:
+def _filter_exact(
+    keys: Sequence[int], texts: Sequence[tree.ExactText], show: Show | None, shard: Shard
+) -> ExactMatches:
     return shard.filter_exact(keys, texts, show)
 
 

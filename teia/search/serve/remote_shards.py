@@ -41,17 +41,17 @@ from teia.search.serve.wire_format import (
     PartsRequest,
     ShardRequest,
     WordsLikeRequest,
-    unpack_received,
-    encode,
-    decode_reply,
     decode_batch,
     decode_candidates,
     decode_counts,
-    decode_facets,
     decode_entries,
-    decode_leaf_scores,
     decode_exact_text,
+    decode_facets,
+    decode_leaf_scores,
+    decode_reply,
     decode_similar_words,
+    encode,
+    unpack_received,
 )
 from teia.search.show.results import Facts
 
@@ -149,7 +149,11 @@ class RequestBatch:
 
         def add_request(*arguments: Any) -> PendingAnswer[Any]:
             self._requests.append(encode(make_request(*arguments)))
-            self._pending.append(PendingAnswer(partial(self._decode_answer, len(self._pending), partial(decode_answer, self, *arguments))))
+            self._pending.append(
+                PendingAnswer(
+                    partial(self._decode_answer, len(self._pending), partial(decode_answer, self, *arguments))
+                )
+            )
             return self._pending[-1]
 
         return add_request
@@ -289,7 +293,9 @@ class RemoteShard(Shard):
     def filter_exact(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> ExactMatches:
         return cast("ExactMatches", self._request("filter_exact", keys, texts, show))
 
-    def _exact_text_request(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> ExactTextRequest:
+    def _exact_text_request(
+        self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None
+    ) -> ExactTextRequest:
         return ExactTextRequest(tuple(keys), tuple(texts), self._likely_range(show, self._received.total_extent()))
 
     def _read_exact_text(self, *arguments_and_octets: Any) -> ExactMatches:

@@ -34,9 +34,9 @@ from teia.search.rank.semantic import Model
 from teia.search.rank.similar import Subject
 from teia.search.rank.statistics import Statistics
 from teia.search.serve.gateway import Gateway, QueryFanOut, Shards
-from teia.search.serve.execution import DEADLINE_S, QueryExecution, RankedPages, SearchComponents
+from teia.search.serve.inquiry import DEADLINE_S, QueryExecution, RankedPages, SearchComponents
 from teia.search.show.explain import explain_rows
-from teia.search.show.facets import start_facets, collect_facets
+from teia.search.show.facets import collect_facets, start_facets
 from teia.search.show.messages import MessageKind, SearchMessage
 from teia.search.show.results import Expansion, Hit, PageFacts, Results
 from teia.search.show.suggestions import FEW_RESULTS, Spellings, Suggestions
@@ -92,7 +92,11 @@ class Searcher:
             return Results(query=text, understood=describe(query), total=0, notes=query.notes)
         # 2. Count the terms, decide the language, drop question words; expand on request.
         execution = QueryExecution(
-            self._components, query, language=options.language, reader_languages=options.reader_languages, grouped=options.grouped
+            self._components,
+            query,
+            language=options.language,
+            reader_languages=options.reader_languages,
+            grouped=options.grouped,
         )
         if _expands(execution.query, options):
             execution.expand(options.unwanted)
@@ -156,8 +160,14 @@ class Searcher:
         # One more, for the page itself is its own best match.
         found = execution.find(plan, n + 1)
         same = {key} | {int(found.rows[other]["key"]) for other in _group_of(found, key)}
-        representatives = [row_number for row_number in found.representatives if int(found.rows[row_number]["key"]) not in same][: max(0, n)]
-        hits = execution.hits(found.rows[np.array(representatives, np.intp)], [len(found.duplicates(row_number)) for row_number in representatives], 1)
+        representatives = [
+            row_number for row_number in found.representatives if int(found.rows[row_number]["key"]) not in same
+        ][: max(0, n)]
+        hits = execution.hits(
+            found.rows[np.array(representatives, np.intp)],
+            [len(found.duplicates(row_number)) for row_number in representatives],
+            1,
+        )
         results = _answer(url, execution, found, hits, Suggestions())
         return replace(results, total=len(hits), took_ms=1000 * (self._components.clock.ticks_s() - began))
 
@@ -228,7 +238,9 @@ def _answer(
     omitted = fan_out.omitted
     if omitted:
         names = "; ".join(f"{name}: {why}" for name, why in omitted.items())
-        messages.append(SearchMessage(MessageKind.CELLS_MISSING, (str(fan_out.answered_cells), str(fan_out.cells), names)))
+        messages.append(
+            SearchMessage(MessageKind.CELLS_MISSING, (str(fan_out.answered_cells), str(fan_out.cells), names))
+        )
     elif not execution.counts.pages:
         messages.append(SearchMessage(MessageKind.NO_PAGES))
     # Only the first page of results shows whether the list is flat.

@@ -26,8 +26,8 @@ from teia.search.rank.near_duplicates import leaders_of
 from teia.search.rank.statistics import EVERY_PAGE, PAGES, CountsDemand
 from teia.search.serve.shards import LocalShard, Show
 from teia.search.serve.wire_format import (
-    MAX_PREFETCH_BYTES,
     MAX_ANSWER_BYTES,
+    MAX_PREFETCH_BYTES,
     BatchReply,
     BatchRequest,
     CandidatesReply,
@@ -42,8 +42,8 @@ from teia.search.serve.wire_format import (
     PartsRequest,
     ShardRequest,
     WordsLikeRequest,
-    encode,
     decode_request,
+    encode,
 )
 from teia.search.show.results import PageFacts
 

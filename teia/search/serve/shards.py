@@ -18,7 +18,7 @@ from tantivy import Occur
 from tantivy import Query as IndexQuery
 
 from teia.index.entry import IndexEntry, decode_entry, unpack_entry
-from teia.index.reader import IndexReader, Addresses
+from teia.index.reader import Addresses, IndexReader
 from teia.index.union import UnionReader
 from teia.search.query.analysis import folded_of
 from teia.search.query.tree import ExactText
@@ -27,7 +27,7 @@ from teia.search.rank.formula import Candidates, make_candidates
 from teia.search.rank.plan import Plan, leaves, matching
 from teia.search.rank.statistics import EVERY_PAGE, MAX_COMPLETIONS, CountsDemand, TermCounts
 from teia.search.rank.tantivy_query import NO_SCORE, Compiler, every_page
-from teia.search.show.spelling import MAX_COMPARED, words_at_distance_2, words_at_distance_1
+from teia.search.show.spelling import MAX_COMPARED, words_at_distance_1, words_at_distance_2
 
 FACET_VALUES = 20
 FACETS = {"host": "host", "lang": "lang", "type": "type", "year": "year"}
@@ -159,7 +159,9 @@ class LocalShard:
         elsewhere = self._reader.elsewhere.pages if isinstance(self._reader, UnionReader) else 0
         return Compiler(self._schema, searcher, elsewhere)
 
-    def _cache_addresses(self, searcher: tantivy.Searcher, keys: list[int], addresses: list[tantivy.DocAddress]) -> None:
+    def _cache_addresses(
+        self, searcher: tantivy.Searcher, keys: list[int], addresses: list[tantivy.DocAddress]
+    ) -> None:
         """Cache the addresses of found pages, because some of them are shown next."""
         # Addresses are valid in the view that gave them only; after a commit they may be other pages'.
         earlier = [each for each in self._recent_searches[: MAX_CACHED_SEARCHES - 1] if each[0] is searcher]
@@ -181,7 +183,10 @@ class LocalShard:
     def packed_entries(self, keys: Sequence[int]) -> Mapping[int, tuple[IndexEntry, bytes]]:
         """Like `entries`, each with its bytes as the index holds them."""
         searcher = self._reader.last_searcher()
-        found = ((unpack_entry(each), each) for each in self._reader.packed_entries(searcher, keys, self._cached_addresses(searcher, keys)))
+        found = (
+            (unpack_entry(each), each)
+            for each in self._reader.packed_entries(searcher, keys, self._cached_addresses(searcher, keys))
+        )
         return {entry.key: (entry, octets) for entry, octets in found}
 
     def filter_exact(self, keys: Sequence[int], texts: Sequence[ExactText], _: Show | None = None) -> ExactMatches:
@@ -222,7 +227,8 @@ class LocalShard:
         count = partial(searcher.doc_freq, "exact")
         beginning = partial(searcher.terms_with_prefix, "exact", limit=MAX_COMPARED)
         return {
-            word: words_at_distance_1(word, count, beginning) if distance == 1 else words_at_distance_2(word, beginning) for word in words
+            word: words_at_distance_1(word, count, beginning) if distance == 1 else words_at_distance_2(word, beginning)
+            for word in words
         }
 
 

@@ -21,7 +21,9 @@ def explain_rows(fan_out: QueryFanOut, plan: Plan, rows: Rows, counts: TermCount
     for row in rows:
         by_shard[int(row["shard"])].append(int(row["key"]))
     parts: dict[int, Sequence[float]] = {}
-    for answer in fan_out.query_each({number: partial(_leaf_scores, plan, keys) for number, keys in by_shard.items()}).values():
+    for answer in fan_out.query_each(
+        {number: partial(_leaf_scores, plan, keys) for number, keys in by_shard.items()}
+    ).values():
         parts.update(answer)
     scored = leaves(plan.scored) if plan.scored is not None else []
     return {int(row["key"]): _explanation(row, scored, parts.get(int(row["key"]), ()), counts) for row in rows}

@@ -57,7 +57,9 @@ def words_at_distance_2(word: str, beginning: Beginning) -> dict[str, int]:
     """Return words at distance 2, for a word for which `words_at_distance_1` finds nothing on any shard."""
     if not may_be_misspelt(word, FAR_MIN_CHARS):
         return {}
-    return _most_frequent(_filter_at_distance_2(word, (each for start in _beginnings(word) for each in beginning(start))))
+    return _most_frequent(
+        _filter_at_distance_2(word, (each for start in _beginnings(word) for each in beginning(start)))
+    )
 
 
 def may_be_misspelt(word: str, least_chars: int = MIN_CHARS) -> bool:

@@ -62,7 +62,9 @@ class Spellings:
         self._fan_out = fan_out
         self._query = query
         self._pages = {
-            word: counts.pages_with(*counted_term(word, counts)) for word in wanted_words(query) if not is_question_word(word)
+            word: counts.pages_with(*counted_term(word, counts))
+            for word in wanted_words(query)
+            if not is_question_word(word)
         }
         self._folded = self._rare_words(1)
         self._requests = [self._start(list(self._folded.values()), 1)]
@@ -71,7 +73,9 @@ class Spellings:
         """Search also for words that few pages have, if few results were found."""
         if total < FEW_RESULTS:
             known, self._folded = self._folded, self._rare_words(FEW_PAGES)
-            self._requests.append(self._start([each for each in self._folded.values() if each not in known.values()], 1))
+            self._requests.append(
+                self._start([each for each in self._folded.values() if each not in known.values()], 1)
+            )
 
     def _rare_words(self, few: int) -> dict[str, str]:
         """Return the first words that fewer pages have, each with its folded form."""
@@ -93,7 +97,9 @@ class Spellings:
         """Return for each word the most frequent similar one, if it is much more frequent."""
         similar = _sum_answers(*self._requests)
         # Distance 2 takes longest: only for words for which no shard found anything at distance 1.
-        unmatched = [word for word in self._folded.values() if word not in similar and may_be_misspelt(word, FAR_MIN_CHARS)]
+        unmatched = [
+            word for word in self._folded.values() if word not in similar and may_be_misspelt(word, FAR_MIN_CHARS)
+        ]
         similar |= _sum_answers(self._start(unmatched, 2)) if unmatched else {}
         best: dict[str, tuple[str, int]] = {}
         for word, folded in self._folded.items():
@@ -127,7 +133,9 @@ def restore_accents(fan_out: QueryFanOut, words: Sequence[str]) -> dict[str, str
     return {word: _form(word, _pages(found[word], each)) for word, each in entry_requests.items()}
 
 
-def _pages(found: Mapping[int, Candidates], entry_requests: StartedRequests[Mapping[int, IndexEntry]]) -> Iterator[IndexEntry]:
+def _pages(
+    found: Mapping[int, Candidates], entry_requests: StartedRequests[Mapping[int, IndexEntry]]
+) -> Iterator[IndexEntry]:
     """Yield the found pages: some were sent along, the others requested."""
     for octets in (octets for best in found.values() for octets in best.pages.values()):
         with suppress(IndexFailure):  # then other pages serve

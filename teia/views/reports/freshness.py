@@ -11,8 +11,15 @@ import numpy as np
 from teia.clock import Clock, WallClock
 from teia.config.sections import RefreshSettings
 from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
-from teia.crawler.keep_fresh.bound import FreshnessBound, LostFreshness, feasibility, attribute_loss, compute_bound, combine_bounds
-from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, to_columns, plan_host
+from teia.crawler.keep_fresh.bound import (
+    FreshnessBound,
+    LostFreshness,
+    attribute_loss,
+    combine_bounds,
+    compute_bound,
+    feasibility,
+)
+from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, plan_host, to_columns
 from teia.crawler.keep_fresh.observe import decode_errors
 from teia.crawler.keep_fresh.weights import weigher
 from teia.frontier.cell import histories, revisits

@@ -70,7 +70,12 @@ def outcomes(source: Source, top: int = 0) -> Outcomes:  # noqa: ARG001  # every
     total = by_url.total()
     rows = [
         OutcomeRow(
-            each, code_of(each), describe_outcome(each), by_url[each], share_of(by_url[each], total), by_request.get(each, 0)
+            each,
+            code_of(each),
+            describe_outcome(each),
+            by_url[each],
+            share_of(by_url[each], total),
+            by_request.get(each, 0),
         )
         for each in names
     ]

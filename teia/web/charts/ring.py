@@ -160,8 +160,14 @@ def _fingers(circle: Circle, node: str) -> list[RingCurve]:
     """Return the curves from a node's first point to its successor and to the fingers on other nodes."""
     point = circle.successor(circle_id(node))
     table = Fingers(circle).table(point)
-    curves = [_curve("finger", circle_position(point), circle_position(line.to)) for line in table[1:] if line.to.node != node]
-    return [_curve("successor", circle_position(point), circle_position(table[0].to)), *curves] if table[0].to != point else curves
+    curves = [
+        _curve("finger", circle_position(point), circle_position(line.to)) for line in table[1:] if line.to.node != node
+    ]
+    return (
+        [_curve("successor", circle_position(point), circle_position(table[0].to)), *curves]
+        if table[0].to != point
+        else curves
+    )
 
 
 # ---- geometry -------------------------------------------------------------------------------------------------------

@@ -93,7 +93,9 @@ class DraftView:
 
 def translate_draft(view: DraftView, translate: Callable[[str], str]) -> DraftView:
     """Translate the sentences of a draft into the reader's language."""
-    preview = replace(view.preview, words=translate(view.preview.words), shown=tuple(map(translate, view.preview.shown)))
+    preview = replace(
+        view.preview, words=translate(view.preview.words), shown=tuple(map(translate, view.preview.shown))
+    )
     return replace(
         view,
         problems=[replace(each, message=translate(each.message)) for each in view.problems],
@@ -148,7 +150,9 @@ def make_draft_view(
         problems += _consent_problems(site, visitor, fields, needs, collection)
     # 3. The effect on known URLs: estimated from a sample, or counted before saving.
     sampled = sample_effect(site.root, collection, config, site.clock) if samples and collection and config else None
-    effect = count_effect(site.root, collection, before, config) if counts and before and config and not problems else None
+    effect = (
+        count_effect(site.root, collection, before, config) if counts and before and config and not problems else None
+    )
     schedule, warning = _schedule(site, collection, values, config)
     changes = [] if before is None or config is None else changes_between(before, config)
     return DraftView(

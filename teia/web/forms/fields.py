@@ -64,7 +64,9 @@ OTHER_FIELDS = {
     "stop": "schedule.stop_after",
     "types": "scope.types",
 }
-FIELD_OF = {key: field for names in (TEXT_FIELDS, CHECKBOXES, OTHER_FIELDS) for field, key in names.items()} | {EXCLUDE: "rules"}
+FIELD_OF = {key: field for names in (TEXT_FIELDS, CHECKBOXES, OTHER_FIELDS) for field, key in names.items()} | {
+    EXCLUDE: "rules"
+}
 
 
 class Fields(BaseModel):

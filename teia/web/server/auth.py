@@ -82,7 +82,11 @@ def _visitor_by_token(accounts: Accounts, scheme: str, key: str) -> Visitor | No
 
 def _visitor_by_session(accounts: Accounts, secret: str) -> Visitor:
     session = accounts.find_session(secret)
-    return ANONYMOUS if session is None else Visitor(session.user, session.role, session.csrf, preferences=session.preferences)
+    return (
+        ANONYMOUS
+        if session is None
+        else Visitor(session.user, session.role, session.csrf, preferences=session.preferences)
+    )
 
 
 def require(role: Role, scope: TokenScope | None = None) -> Callable[..., Awaitable[Visitor]]:

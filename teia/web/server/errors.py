@@ -78,7 +78,9 @@ def install(app: FastAPI, renderer: Renderer) -> None:
     @app.exception_handler(TeiaError)
     async def handle_teia_error(request: Request, error: TeiaError) -> Response:
         if isinstance(error, Refused):
-            refused = Problem("refused", str(error), error.next_step, status=error.status, retry_after_s=error.retry_after_s)
+            refused = Problem(
+                "refused", str(error), error.next_step, status=error.status, retry_after_s=error.retry_after_s
+            )
             return await respond(request, refused)
         if isinstance(error, Busy):
             return await respond(request, Problem("busy", str(error), status=503, retry_after_s=error.retry_after_s))

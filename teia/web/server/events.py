@@ -222,7 +222,9 @@ async def _stream_events(
                 text = json.dumps({"error": str(error)})
             if before is None or text != before.text or now - before.at >= REPEAT_S:
                 sent[name] = _TopicState(now, text)
-                yield ServerSentEvent(event=name, raw_data=text if phrases is None else _with_translations(text, phrases))
+                yield ServerSentEvent(
+                    event=name, raw_data=text if phrases is None else _with_translations(text, phrases)
+                )
         try:
             async with asyncio.timeout(limits.EVENT_S):
                 await stream.is_over.wait()

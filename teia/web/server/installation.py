@@ -198,7 +198,9 @@ class Installation:
         if not names:
             raise IndexFailure("nothing to search yet: no collection has an index")
         # A collection that joins a cluster gets another key, so its search is opened anew.
-        key = (*names, CLUSTER) if len(names) == 1 and read_librarian_settings(self.root, names[0]) is not None else names
+        key = (
+            (*names, CLUSTER) if len(names) == 1 and read_librarian_settings(self.root, names[0]) is not None else names
+        )
         with self._lock:
             opened = self._searches.get(key)
             if opened is None:

@@ -79,7 +79,9 @@ class Large(Cluster):
                 cell = FrontierCell(folder.frontier, journal=LogJournal(log, thread))
                 for at in range(0, urls if by_cell[folder.number] else 0, AT_ONCE):
                     with cell.transaction():
-                        cell.add_links([self.known(by_cell[folder.number], at + n) for n in range(AT_ONCE)], clock.now_s())
+                        cell.add_links(
+                            [self.known(by_cell[folder.number], at + n) for n in range(AT_ONCE)], clock.now_s()
+                        )
                 cell.close()
                 do(log.release())
             do(wire.close())

@@ -12,8 +12,8 @@ import pytest
 
 from teia.cluster.cells.log import (
     MAX_BODY_BYTES,
-    MAX_MESSAGES,
     MAX_CELLS,
+    MAX_MESSAGES,
     CellLog,
     CellLost,
     LinkBatch,

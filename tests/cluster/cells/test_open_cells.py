@@ -103,9 +103,12 @@ class AtOnce:
 
 
 @pytest.mark.parametrize(
-    ("problem", "must_catch_up"), [(CellLost(0, "the session has ended"), True), (ClusterError("it is too large"), False)]
+    ("problem", "must_catch_up"),
+    [(CellLost(0, "the session has ended"), True), (ClusterError("it is too large"), False)],
 )
-def test_what_the_log_may_name_is_not_cut_off_the_archive(tmp_path: Path, problem: Exception, must_catch_up: bool) -> None:
+def test_what_the_log_may_name_is_not_cut_off_the_archive(
+    tmp_path: Path, problem: Exception, must_catch_up: bool
+) -> None:
     journal = LogJournal(Failing(problem), AtOnce())  # type: ignore[arg-type]
     with pytest.raises(type(problem)):
         journal.publish(b"changes")

@@ -86,9 +86,7 @@ class Halves(OwnedCell):
     def splitter(self, node: str) -> Splitter:
         copies = CellCopies([self.folder_of(node)], self.thread, self.snapshots())
         owner: Any = SimpleNamespace(owned={7: self.owners[node]})
-        return Splitter(
-            self.wire, self.nats.clock, self.thread, self.collection, owner, copies, lambda: self.agreement
-        )
+        return Splitter(self.wire, self.nats.clock, self.thread, self.collection, owner, copies, lambda: self.agreement)
 
     def split(self, node: str) -> None:
         """Do what a node's splitter does when the cell is its own."""

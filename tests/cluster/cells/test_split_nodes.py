@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import nodes as harness
-from tests.cluster.account import CellEpoch, lost_epochs, read_epochs_now, committed_rows
+from tests.cluster.account import CellEpoch, committed_rows, lost_epochs, read_epochs_now
 from tests.cluster.conftest import Nats
 from tests.cluster.nodes import Cluster, by_one_machine, cluster
 from tests.cluster.placing.test_placing_nodes import Facts, facts_in, known_by

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.cluster.circle.circle import SIZE, Circle, distance, circle_id, is_between, is_within, node_points
+from teia.cluster.circle.circle import SIZE, Circle, circle_id, distance, is_between, is_within, node_points
 
 KEYS = st.integers(0, SIZE - 1)
 NAMES = st.text("abcdefgh-.0123456789", min_size=1, max_size=12)
@@ -67,8 +67,12 @@ def test_the_order_of_takers_is_that_of_the_circles_without_the_dead(
     assert sorted(order) == sorted(names)
     dead = data.draw(st.sets(st.sampled_from(sorted(names))))
     alive_in_all_collections = names - dead
-    assert [node for node in order if node in alive_in_all_collections] == (list(circle_of(alive_in_all_collections).order(key)) if alive_in_all_collections else [])
-    assert circle.live_owner(key, alive_in_all_collections) == (circle_of(alive_in_all_collections).owner(key) if alive_in_all_collections else None)
+    assert [node for node in order if node in alive_in_all_collections] == (
+        list(circle_of(alive_in_all_collections).order(key)) if alive_in_all_collections else []
+    )
+    assert circle.live_owner(key, alive_in_all_collections) == (
+        circle_of(alive_in_all_collections).owner(key) if alive_in_all_collections else None
+    )
 
 
 @settings(max_examples=20)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.cluster.circle.circle import Circle, is_within
-from teia.cluster.circle.host_cell import cell_owners, cell_of_host, point_of_slot, cell_points
+from teia.cluster.circle.host_cell import cell_of_host, cell_owners, cell_points, point_of_slot
 from teia.urls import SLOTS, cell_of, cell_starts, site_of, slot_of
 
 HOSTS = st.from_regex(r"[a-z]{1,8}\.[a-z]{1,8}\.(com\.br|org|test)", fullmatch=True)
@@ -22,7 +22,9 @@ def test_a_host_is_in_the_cell_that_the_crawler_puts_it_in(host: str, cells: int
     assert host_cell.first_slot <= host_cell.slot < host_cell.end_slot
     assert host_cell.slot == host_cell.key >> 150, "the slot is the beginning of the key"
     assert host_cell.point <= host_cell.key
-    assert host_cell.key == host_cell.point or is_within(host_cell.key, host_cell.point, point_of_slot(host_cell.end_slot) - 1)
+    assert host_cell.key == host_cell.point or is_within(
+        host_cell.key, host_cell.point, point_of_slot(host_cell.end_slot) - 1
+    )
 
 
 @given(HOSTS, st.sampled_from([1, 2, 4, 16, 512]))

@@ -10,7 +10,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.cluster.crawl.limits import REMAINDER_S, UNREPORTED_S, LimitShares, share_of, limit_reached
+from teia.cluster.crawl.limits import REMAINDER_S, UNREPORTED_S, LimitShares, limit_reached, share_of
 from teia.cluster.members.session import NodeState
 from teia.config.sections import Config
 

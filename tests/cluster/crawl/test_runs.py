@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from teia.clock import VirtualClock
-from teia.cluster.crawl.runs import MAX_RUNS, BetweenRuns, start_run, due_task_now, end_run
+from teia.cluster.crawl.runs import MAX_RUNS, BetweenRuns, due_task_now, end_run, start_run
 from teia.cluster.members.agreement import Agreement, ClusterRun
 from teia.collections.due_runs import CrawlTask
 from teia.config.load import to_toml

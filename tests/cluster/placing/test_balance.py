@@ -17,10 +17,10 @@ from teia.cluster.placing.balance import (
     apply_transfers,
     busiest,
     chosen_cell,
-    plan_exchange,
     one_to_many,
     one_to_one,
     plan,
+    plan_exchange,
     state_after,
 )
 from teia.config.sections import BalanceSettings

@@ -18,9 +18,9 @@ from teia.cluster.placing.cell_owners import (
     CircleOrder,
     OwnerOverrides,
     RingDocument,
+    read_ring,
     record_moves,
     set_drained,
-    read_ring,
     why_moved,
 )
 from teia.config.sections import BalanceSettings

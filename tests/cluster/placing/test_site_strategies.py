@@ -15,9 +15,9 @@ from teia.cluster.placing.site_strategies import (
     Rtt,
     SiteNote,
     cell_for,
+    forwarding_nodes,
     owner_among,
     strategy_named,
-    forwarding_nodes,
     zone_of,
 )
 from teia.config.sections import PlacementSettings

@@ -23,7 +23,15 @@ from teia.search.serve.shards import LocalShard
 from teia.search.serve.wire_format import EntriesRequest
 from teia.search.show.results import Results
 from tests.cluster.conftest import Nats
-from tests.cluster.shelves import SOON_S, AnsweringNode, answering_node, gateway, make_root, search_until, wait_for_subscriptions
+from tests.cluster.shelves import (
+    SOON_S,
+    AnsweringNode,
+    answering_node,
+    gateway,
+    make_root,
+    search_until,
+    wait_for_subscriptions,
+)
 from tests.index.pages import page
 from tests.search.test_cells_alike import CELLS, asked, written
 
@@ -200,7 +208,9 @@ def test_a_node_that_was_hardly_waited_for_is_not_called_silent(
         assert "b" not in search._directory.responders.cells
 
 
-def test_what_is_given_up_while_a_search_is_closed_begins_nothing(nats: Nats, pair: tuple[str, AnsweringNode, AnsweringNode]) -> None:
+def test_what_is_given_up_while_a_search_is_closed_begins_nothing(
+    nats: Nats, pair: tuple[str, AnsweringNode, AnsweringNode]
+) -> None:
     collection, _, hanging = pair
     search = gateway(nats, collection, deadline_s=30.0)
     shard = shard_of(search, "b")
@@ -212,7 +222,9 @@ def test_what_is_given_up_while_a_search_is_closed_begins_nothing(nats: Nats, pa
     assert not search._is_refreshing
 
 
-def test_a_cell_that_nobody_keeps_is_named_and_found_again(nats: Nats, pair: tuple[str, AnsweringNode, AnsweringNode]) -> None:
+def test_a_cell_that_nobody_keeps_is_named_and_found_again(
+    nats: Nats, pair: tuple[str, AnsweringNode, AnsweringNode]
+) -> None:
     collection, _, other = pair
     with closing(gateway(nats, collection)) as search:
         assert search_until(search, "common", lambda results: results.total == 10).total == 10

@@ -110,7 +110,9 @@ def test_a_node_of_another_version_is_not_asked_and_named(nats: Nats, unique: st
         node.keep(1, 0)
         wait_for_subscriptions()
         with closing(gateway(nats, unique, deadline_s=SOON_S)) as search:
-            results = search_until(search, "common", lambda results: results.total and "old" in "".join(results.warnings))
+            results = search_until(
+                search, "common", lambda results: results.total and "old" in "".join(results.warnings)
+            )
     assert (results.total, results.is_partial) == (1, True)
     assert "old runs another version of teia; run the same version on all nodes" in results.warnings[0]
 
@@ -136,7 +138,9 @@ def test_whoever_asks_in_another_version_is_told(nats: Nats, unique: str, tmp_pa
         node.keep(1, 0)
         wait_for_subscriptions()
         question = msgspec.msgpack.encode([1, SEARCH, [0], 700, b"what was asked then"])
-        answer = decode(thread.wait_for(client.request(cell_subject(unique, 0), question, timeout=20)).data, SearchReply)
+        answer = decode(
+            thread.wait_for(client.request(cell_subject(unique, 0), question, timeout=20)).data, SearchReply
+        )
     assert "another version of teia" in answer.error
     assert answer.body == b""
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from teia.frontier.cell import pagerank_scores
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.change_order import reorder_queue
-from teia.frontier.cell.pagerank_scores import use_link_worth, is_ranked_by, apply_scores
+from teia.frontier.cell.pagerank_scores import apply_scores, is_ranked_by, use_link_worth
 from teia.frontier.cell.schema import STATE_DONE, STATE_EXCLUDED, STATE_QUEUED
-from teia.frontier.queue.order import SCORED_BIT, LEVELS_A_DOUBLING, breadth, pagerank
+from teia.frontier.queue.order import LEVELS_A_DOUBLING, SCORED_BIT, breadth, pagerank
 from teia.urls import key_of
 from tests.frontier.cells import (
     NOW_S,

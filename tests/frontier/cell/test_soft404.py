@@ -29,7 +29,7 @@ def test_the_last_answer_to_a_probe_is_kept(cell: FrontierCell) -> None:
     second = ProbeResult("http://example.org/x", NOW_S + 1, "200", b"text", (1 << 64) - 5, "sorry")
     for each in (first, second):
         with cell.transaction():
-            soft404.store_probe(cell, host_id, HOST, each)
+            soft404.save_probe(cell, host_id, HOST, each)
         assert soft404.load_probe(cell, host_id, HOST) == each
     assert (first.is_soft, second.is_soft) == (False, True)
 

@@ -16,11 +16,11 @@ from teia.frontier.queue.order import (
     TOP_SCORE,
     Hint,
     backlinks,
-    merge_hints,
     breadth,
     depth_first,
     focused,
     is_aside,
+    merge_hints,
     order_named,
     pagerank,
     sequence_of,
@@ -89,7 +89,11 @@ def test_merging_takes_the_best_of_two_hints_in_any_order() -> None:
 
 def test_only_orders_that_use_them_ask_for_hints_trails_and_fresh_buffers() -> None:
     plain = (breadth, depth_first, backlinks)
-    assert not [order for order in plain if order.needs_hints or order.stores_trails or order.rereads_buffers or order.sample_size]
+    assert not [
+        order
+        for order in plain
+        if order.needs_hints or order.stores_trails or order.rereads_buffers or order.sample_size
+    ]
 
 
 def test_every_order_has_a_name_in_the_settings() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from teia.config.sections import CourtesySettings
 from teia.frontier.queue.schedule import HostQueue, HostSchedule, HostState
-from tests.frontier.queues import add, start_all, answer, start_next, started_hosts, queued, make_schedule
+from tests.frontier.queues import add, answer, make_schedule, queued, start_all, start_next, started_hosts
 
 # ---- KLWF -----------------------------------------------------------------------------------------------------------
 

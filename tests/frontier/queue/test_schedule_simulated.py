@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from teia.config.sections import CourtesySettings
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.schedule import HostQueue
-from tests.frontier.queues import queued, make_schedule
+from tests.frontier.queues import make_schedule, queued
 
 MOST_HOSTS = CourtesySettings().shared_sites
 """More of them at one address would owe each other less (frontier/queue/shared_addresses.py)."""

@@ -329,7 +329,9 @@ def test_a_job_that_cannot_be_imported_is_an_error_that_says_so() -> None:
 
 
 def test_limits_come_from_the_settings() -> None:
-    assert ChildLimits.from_settings(LimitSettings(parse_cpu_s=2.0, parse_memory_bytes=2**26)) == ChildLimits(2.0, 12.0, 2**26)
+    assert ChildLimits.from_settings(LimitSettings(parse_cpu_s=2.0, parse_memory_bytes=2**26)) == ChildLimits(
+        2.0, 12.0, 2**26
+    )
 
 
 def test_children_die_with_a_killed_crawler() -> None:

@@ -11,8 +11,17 @@ from resiliparse.parse.html import HTMLTree
 
 from teia.parse.document import Document, ParseOptions
 from teia.parse.headers import parse_head
-from teia.parse.html.replay import HOLE, Reference, ReferenceUse, Replay, fill_references, find_unsafe_parts, replay, restyle
-from teia.parse.html.replay_style import is_foreign, clean_style
+from teia.parse.html.replay import (
+    HOLE,
+    Reference,
+    ReferenceUse,
+    Replay,
+    fill_references,
+    find_unsafe_parts,
+    replay,
+    restyle,
+)
+from teia.parse.html.replay_style import clean_style, is_foreign
 
 URL = "http://a.test/dir/page"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.search.query.filters import TYPES, media_types, find_filter
+from teia.search.query.filters import TYPES, find_filter, media_types
 from teia.search.query.parser import parse
 from teia.search.query.tree import Ago, starts_s
 

@@ -9,10 +9,10 @@ import pytest
 from teia.search.query.parser import parse
 from teia.search.query.query_language import (
     accepted_languages,
-    question_languages,
+    content_words,
     environment_languages,
     likely_languages,
-    content_words,
+    question_languages,
 )
 from teia.search.rank.statistics import EVERY_PAGE
 from teia.search.serve.searcher import Searcher

@@ -7,7 +7,7 @@ from hypothesis import given
 from teia.search.query.canonical_text import render
 from teia.search.query.notes import NoteKind
 from teia.search.query.parser import parse
-from teia.search.query.rewrite import drop_weak_words, replace_word, remove_word
+from teia.search.query.rewrite import drop_weak_words, remove_word, replace_word
 from teia.search.query.tree import MAX_TERMS, Phrase, Word, is_plain
 from tests.search.texts import queries
 

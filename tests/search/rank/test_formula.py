@@ -85,7 +85,13 @@ def test_a_page_is_foreign_by_how_unlikely_its_likeliest_language_is(
     likely: dict[str, float], expected: list[float]
 ) -> None:
     found = rows(*((10.0 - n, n) for n in range(5)))
-    found["languages"] = [language_bit("pt"), language_bit("en"), language_bit("pt") | language_bit("en"), language_bit("fr"), 0]
+    found["languages"] = [
+        language_bit("pt"),
+        language_bit("en"),
+        language_bit("pt") | language_bit("en"),
+        language_bit("fr"),
+        0,
+    ]
     ranked = Ranking(Weights(foreign=0.001)).rank(found, likely, NOW_S)
     assert ((1 - ranked["readable"]) / 0.001).tolist() == pytest.approx(expected)
 

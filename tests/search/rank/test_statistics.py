@@ -8,7 +8,15 @@ from collections.abc import Sequence
 import pytest
 
 from teia.clock import VirtualClock
-from teia.search.rank.statistics import EVERY_PAGE, EXPIRY_S, MAX_COMPLETIONS, PAGES, CountsDemand, Statistics, TermCounts
+from teia.search.rank.statistics import (
+    EVERY_PAGE,
+    EXPIRY_S,
+    MAX_COMPLETIONS,
+    PAGES,
+    CountsDemand,
+    Statistics,
+    TermCounts,
+)
 
 
 class Shards:

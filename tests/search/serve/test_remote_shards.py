@@ -26,9 +26,9 @@ from teia.search.serve.wire_format import (
     EntriesRequest,
     FacetsRequest,
     ShardRequest,
-    encode,
     decode_candidates,
     decode_request,
+    encode,
 )
 from teia.search.show.results import Facts
 from tests.index.pages import page

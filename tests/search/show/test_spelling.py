@@ -13,8 +13,8 @@ from teia.search.show.spelling import (
     SURE_BEGINNING,
     distance,
     edits,
-    words_at_distance_2,
     words_at_distance_1,
+    words_at_distance_2,
 )
 
 WORDS = {"servidor": 100, "servidores": 40, "serviço": 7, "renda": 50, "rende": 3, "kernel": 9, "imposto": 12}

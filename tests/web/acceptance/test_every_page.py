@@ -91,7 +91,9 @@ def addresses(demo: Live) -> list[str]:
     """Every page there is, with something to show; the route table says which."""
     here, url = parts(demo)
     client = demo.web.client(Role.ADMIN)
-    routes = [route for route in list_routes(demo.web.app) if route.method == "GET" and not route.path.startswith(NOT_PAGES)]
+    routes = [
+        route for route in list_routes(demo.web.app) if route.method == "GET" and not route.path.startswith(NOT_PAGES)
+    ]
     found = []
     for route in routes:
         if route.path.endswith(FILES):

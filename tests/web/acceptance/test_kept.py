@@ -116,7 +116,9 @@ def test_what_is_said_to_be_possible_is_what_the_true_rates_allow_and_nothing_is
     for host in kept.world.hosts:
         space = kept.world.spaces[host.index]
         slots = [slot for slot in range(host.size) if space.kind(slot) is UrlKind.PAGE]
-        total += optimum([kept.world.changes.change_process(host.content, slot).rate_per_day for slot in slots], DAY_S / SLOT_S)
+        total += optimum(
+            [kept.world.changes.change_process(host.content, slot).rate_per_day for slot in slots], DAY_S / SLOT_S
+        )
         pages += len(slots)
     bound = total / pages
     for _, said in kept.points:

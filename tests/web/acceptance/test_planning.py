@@ -79,7 +79,9 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
             controllers = coordinator.controllers.values()
             if len(ended) == len(controllers):
                 coordinator.stop()
-            elif "waits until" in line and all(controller.due_task.task is CrawlTask.WAIT for controller in controllers):
+            elif "waits until" in line and all(
+                controller.due_task.task is CrawlTask.WAIT for controller in controllers
+            ):
                 clock.leap_to(min(controller.due_task.until_s for controller in controllers))
 
         flags = {f"schedule__{key}": value for key, value in EVERY.items()}

@@ -91,7 +91,9 @@ def by_day(report: Mapping[str, Any]) -> list[tuple[str, list[tuple[float, float
     days = {row["policy"]: found[row["policy"]].get("staleness_by_day") or [] for row in policies(report)}
     if not days or min(len(values) for values in days.values()) < 2:
         return []
-    return [(name, thin_points([(at + 1.0, value) for at, value in enumerate(values)])) for name, values in days.items()]
+    return [
+        (name, thin_points([(at + 1.0, value) for at, value in enumerate(values)])) for name, values in days.items()
+    ]
 
 
 def best_bound(report: Mapping[str, Any]) -> tuple[str, float] | None:

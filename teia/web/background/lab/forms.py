@@ -321,7 +321,9 @@ def whatif_request(
         return None, reader.problems
     # The run has a working folder of its own, so the path is absolute.
     arguments = ("lab", "whatif", "--data", str(data.resolve()), *reader.arguments, "--json")
-    return RunRequest("whatif", parameters, arguments, int(found["seed"] or 0), f"whatif {name}", found["days"] or 14.0), []
+    return RunRequest(
+        "whatif", parameters, arguments, int(found["seed"] or 0), f"whatif {name}", found["days"] or 14.0
+    ), []
 
 
 def reproduce_request(fields: ReproduceFields) -> tuple[RunRequest | None, list[Mistake]]:

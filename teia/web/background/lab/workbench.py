@@ -178,9 +178,13 @@ class Workbench:
         with self._changed:
             current, running, queue = self._current, self._running, list(self._queue)
         known = self.stored.all() if current is not None or queue else []
-        return len(queue) + (current is not None), estimate_wait_s(self._estimate_left_s(current, running, known), queue, known)
+        return len(queue) + (current is not None), estimate_wait_s(
+            self._estimate_left_s(current, running, known), queue, known
+        )
 
-    def _estimate_left_s(self, current: LabRun | None, running: _RunningProcess | None, known: Sequence[LabRun]) -> float | None:
+    def _estimate_left_s(
+        self, current: LabRun | None, running: _RunningProcess | None, known: Sequence[LabRun]
+    ) -> float | None:
         """Estimate the remaining seconds of the current run."""
         if current is None:
             return 0.0
@@ -225,7 +229,9 @@ class Workbench:
             # The lock was free, so no server works on these runs any more.
             for run in self.stored.all():
                 if run.state in ACTIVE_STATES:
-                    self._finish(run, "interrupted", "the server stopped before the run finished", files=self._files(run))
+                    self._finish(
+                        run, "interrupted", "the server stopped before the run finished", files=self._files(run)
+                    )
             self.stored.prune()
 
     def _files(self, run: LabRun) -> list[str]:
@@ -263,7 +269,11 @@ class Workbench:
         folder = self.stored.folder(run.number)
         run = self.stored.save(replace(run, state="running", began_s=self._clock.now_s()))
         printed = folder / "printed"
-        with printed.open("wb") as out, (folder / "log").open("wb") as log, self._start_process(run, out, log) as running:
+        with (
+            printed.open("wb") as out,
+            (folder / "log").open("wb") as log,
+            self._start_process(run, out, log) as running,
+        ):
             while running.process.poll() is None and not running.ended_by:
                 with self._changed:
                     self._changed.wait(POLL_S)
@@ -319,7 +329,9 @@ class Workbench:
             running.ended_by = f"stopped after {limits.LAB_S / 60:g} minutes"
         elif now - running.measured > MEASURE_S:
             running.measured = now
-            running.ended_by = _too_much_memory() if _memory_bytes(running.process.pid) > limits.LAB_MEMORY_BYTES else ""
+            running.ended_by = (
+                _too_much_memory() if _memory_bytes(running.process.pid) > limits.LAB_MEMORY_BYTES else ""
+            )
         elif _written_bytes(self.stored.folder(running.run.number)) > 2 * limits.LAB_REPORT_BYTES:
             running.ended_by = "its output is larger than a report can be"
         progress = _last_progress(self.stored.tail(running.run.number))

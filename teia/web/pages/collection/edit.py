@@ -106,7 +106,9 @@ def add_routes(pages: PageRoutes) -> None:
     def make_by_form(request: Request, site: SiteDep, visitor: VisitorDep, fields: FieldsDep) -> Response:
         return _by_form(pages, request, site, visitor, fields, "")
 
-    def edit_by_form(request: Request, site: SiteDep, visitor: VisitorDep, collection: str, fields: FieldsDep) -> Response:
+    def edit_by_form(
+        request: Request, site: SiteDep, visitor: VisitorDep, collection: str, fields: FieldsDep
+    ) -> Response:
         return _by_form(pages, request, site, visitor, fields, site.check(collection))
 
     pages.add("POST", "/c/new", Role.OPERATOR, make_by_form, **hidden)
@@ -121,7 +123,9 @@ def add_routes(pages: PageRoutes) -> None:
     )
     for path, endpoint, record, name in api:
         summary = (endpoint.__doc__ or "").partition("\n")[0]
-        pages.add("POST", API + path, Role.OPERATOR, endpoint, response_model=record, summary=summary, operation_id=name)
+        pages.add(
+            "POST", API + path, Role.OPERATOR, endpoint, response_model=record, summary=summary, operation_id=name
+        )
     pages.add("GET", f"{API}/schedule/preview", Role.VIEWER, preview, response_model=ScheduleView)
 
 
@@ -208,7 +212,9 @@ def preview_draft(site: SiteDep, visitor: VisitorDep, fields: FieldsDep, c: str 
     return make_draft_view(site, fields, site.check(c) if c else "", visitor=visitor, samples=True)
 
 
-def preview_translated(request: Request, visitor: VisitorDep, view: Annotated[DraftView, Depends(preview_draft)]) -> DraftView:
+def preview_translated(
+    request: Request, visitor: VisitorDep, view: Annotated[DraftView, Depends(preview_draft)]
+) -> DraftView:
     """Like `preview_draft`, with sentences in the reader's language, for our own pages."""
     phrases = phrases_for(language_of(request, visitor).tag)
     return view if phrases is None else translate_draft(view, lambda text: phrases.translate(text) or text)

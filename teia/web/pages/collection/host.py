@@ -348,7 +348,9 @@ class WrongTreatment(UsageError):
         self.field, self.message = field, message
 
 
-def _delay_edits(courtesy: CourtesySettings, visitor: Visitor, host: str, form: HostActionForm) -> tuple[list[Edit], str]:
+def _delay_edits(
+    courtesy: CourtesySettings, visitor: Visitor, host: str, form: HostActionForm
+) -> tuple[list[Edit], str]:
     """Return the edits for a host's own delay.
 
     A longer one is always accepted, a shorter one only if its owner agreed; below a second an admin must decide.

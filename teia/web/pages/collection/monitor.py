@@ -128,7 +128,8 @@ def live_status(site: Installation, collection: str) -> dict[str, Any]:
         "disk": {"free": round(disk.free, 4), "low": round(disk.low, 4)},
         "needs": [{**asdict(alert), "about": alert_subject(alert)} for alert in alerts],
         "dismissed": [
-            {**asdict(alert), "about": each.about, "who": each.who, "time": iso_utc(each.time_s)} for alert, each in set_aside_alerts
+            {**asdict(alert), "about": each.about, "who": each.who, "time": iso_utc(each.time_s)}
+            for alert, each in set_aside_alerts
         ],
     }
 

@@ -148,7 +148,9 @@ def _with_versions(view: CaptureView, known: Sequence[VisitEntry], visit: VisitE
     )
 
 
-def _with_contents(site: Installation, lookup: Lookup, view: CaptureView, found: StoredCapture, part: int) -> CaptureView:
+def _with_contents(
+    site: Installation, lookup: Lookup, view: CaptureView, found: StoredCapture, part: int
+) -> CaptureView:
     """Fill in the contents of the capture that the tab shows."""
     payload, head, signer = payload_of(found), parse_head(found.head), Signer(site)
     media_type = effective_type(content_type(head.headers.all("content-type")), payload)

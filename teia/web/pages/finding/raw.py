@@ -63,7 +63,9 @@ def raw(site: Annotated[Installation, Depends(site_of)], signed: str) -> Respons
         return PlainTextResponse(f"{error}\n", 404)
 
 
-def _respond(site: Installation, signer: Signer, lookup: Lookup, signed_record: SignedRecord, found: StoredCapture) -> Response:
+def _respond(
+    site: Installation, signer: Signer, lookup: Lookup, signed_record: SignedRecord, found: StoredCapture
+) -> Response:
     if signed_record.kind == "record":
         return _attachment(site, read_member(lookup, found), f"{_file_name(found.url)}.warc.gz")
     if signed_record.kind == "file":
@@ -83,7 +85,9 @@ def _respond(site: Installation, signer: Signer, lookup: Lookup, signed_record: 
     return SpooledResponse(site, markup.encode(), "text/css" if signed_record.kind == "style" else "text/html")
 
 
-def resolve_references(signer: Signer, lookup: Lookup, time_s: float, references: Sequence[tuple[str, str]]) -> list[str]:
+def resolve_references(
+    signer: Signer, lookup: Lookup, time_s: float, references: Sequence[tuple[str, str]]
+) -> list[str]:
     """Return the replacement of each reference in a page.
 
     Links lead to our captures. Images and style sheets become signed addresses if they are archived, else empty.
@@ -157,7 +161,9 @@ class SpooledResponse(Response):
 
 
 def _attachment(site: Installation, octets: bytes, name: str) -> Response:
-    return SpooledResponse(site, octets, _ATTACHMENT_TYPE, {"content-disposition": f"attachment; filename*=UTF-8''{name}"})
+    return SpooledResponse(
+        site, octets, _ATTACHMENT_TYPE, {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
+    )
 
 
 def _file_name(url: str) -> str:

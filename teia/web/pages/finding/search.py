@@ -234,7 +234,9 @@ def search(
 ) -> SearchView:
     """Search the pages of one collection, or of all."""
     reader_languages = accepted_languages(request.headers.get("accept-language", ""))
-    options = SearchOptions(explain=explain, facets=facets, language=lang or None, expand=expand, reader_languages=reader_languages)
+    options = SearchOptions(
+        explain=explain, facets=facets, language=lang or None, expand=expand, reader_languages=reader_languages
+    )
     chosen = ChosenFilters(language, type, dated)
     found = site.search(c or None).search(chosen.prepend_to(q), n, offset, options)
     names = site.searchable()

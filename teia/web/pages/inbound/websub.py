@@ -87,7 +87,9 @@ def _topic(site: Installation, collection: str, key: str) -> HubTopic | None:
         return hubs.with_key(key)
 
 
-def _receive_push(site: Installation, collection: str, known: HubTopic, body: bytes, signature: str, media_type: str) -> None:
+def _receive_push(
+    site: Installation, collection: str, known: HubTopic, body: bytes, signature: str, media_type: str
+) -> None:
     folder = site.root.collection(collection)
     with open_collection_hubs(folder) as hubs:
         is_push_expected = hubs.is_push_expected(known, site.clock.now_s())

@@ -215,7 +215,9 @@ def make_token(site: SiteDep, visitor: VisitorDep, form: TokenForm) -> TokensVie
             f"a token cannot grant scopes that it does not have: {', '.join(sorted(scopes - visitor.scopes))}"
         )
     token = site.accounts.make_token(form.name, visitor.name, _role(form.role), scopes)
-    site.accounts.log_action(visitor.name, "make token", token=form.name, role=form.role, scopes=" ".join(sorted(scopes)))
+    site.accounts.log_action(
+        visitor.name, "make token", token=form.name, role=form.role, scopes=" ".join(sorted(scopes))
+    )
     return TokensView(_token_entries(site), token)
 
 
@@ -261,7 +263,10 @@ def _change(line: AuditLine) -> AuditLogEntry:
 
 def you(request: Request, site: SiteDep, visitor: VisitorDep) -> YouView:
     """Return the signed-in user, with preferences and tokens."""
-    preferences, own_tokens = preferences_of(request, visitor), [key for key in _token_entries(site) if key.user == visitor.name]
+    preferences, own_tokens = (
+        preferences_of(request, visitor),
+        [key for key in _token_entries(site) if key.user == visitor.name],
+    )
     zone = preferences["zone"].key if preferences["zone"] is not None else ""
     return YouView(
         name=visitor.name,

@@ -30,7 +30,12 @@ class SignInView:
 
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/login", "login.html", Role.PUBLIC, with_json=False)(sign_in_page)
-    for path, endpoint in (("/login", sign_in), ("/login/first", accept_invitation), ("/logout", sign_out), ("/choose", save_preferences)):
+    for path, endpoint in (
+        ("/login", sign_in),
+        ("/login/first", accept_invitation),
+        ("/logout", sign_out),
+        ("/choose", save_preferences),
+    ):
         pages.add("POST", path, Role.PUBLIC, endpoint, include_in_schema=False)
 
 

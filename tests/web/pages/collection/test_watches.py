@@ -29,7 +29,9 @@ def tell(web: Web, made: dict[str, str], items: list[dict[str, object]]) -> None
     of = store.get(made["id"])
     assert of is not None
     with transaction(store.db):
-        store.queue_notice(of, "0" * 32, 1_700_000_000.0, message("page.changed", "2026-01-01T00:00:00Z", {"items": items}))
+        store.queue_notice(
+            of, "0" * 32, 1_700_000_000.0, message("page.changed", "2026-01-01T00:00:00Z", {"items": items})
+        )
     store.close()
 
 
