@@ -14,7 +14,7 @@ from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
 from teia.collections.change_settings import SettingsChange, change
-from teia.collections.edits import Edit, Operator, normal_form, implied_scope, parse_edit
+from teia.collections.edits import Edit, Operator, implied_scope, normal_form, parse_edit
 from teia.collections.overview import schedule_overview
 from teia.collections.stored import choose, saved
 from teia.config.load import toml_value

@@ -5,7 +5,8 @@ message contains the rows as they are, including queue, schedule and history, an
 Host numbers are local to a cell: the receiver assigns new ones. The rows name the locations of its captures in the
 archive; the captures themselves stay.
 
-    a part:  "site" MessagePack, packed [version, version of the tables, site, hosts {number: name}, delays {host: time},
+    a part:  "site" MessagePack, packed [version, version of the tables, site, hosts {number: name}, delays {host:
+    time},
              note, [[table, [row, ...]], ...], is it the last]
 
 The sender's transaction deletes the rows and posts the parts to the other cell, so that they are in the one atomic

@@ -4,8 +4,8 @@ A page in this lane is settled (`done`, or `failed` for long) and is in the inde
 a crawl that keeps nothing fresh does not read the lane. Its due time is stored only here, so it survives any crash.
 A visit takes the page out (`leave_lane`), and the scheduler puts it back with its next due time (`set_due`).
 
-Due times are moved when a host is planned anew (`move_due_times`). A plan is made from an older state of the disk, so a page
-that left the lane meanwhile stays where it went.
+Due times are moved when a host is planned anew (`move_due_times`). A plan is made from an older state of the disk, so
+a page that left the lane meanwhile stays where it went.
 """
 
 from __future__ import annotations

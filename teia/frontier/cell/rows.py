@@ -110,8 +110,8 @@ class PageRow(NamedTuple):
 class SettledVisit:
     """The end of one visit: the URL's next state (see retry.verdict) and the result.
 
-    `repeats`: the archive holds a revisit record of it, which has no body; the capture stays where it was. `visit_result`
-    and `changed` are for visits that were compared with the one before; otherwise the digests decide.
+    `repeats`: the archive holds a revisit record of it, which has no body; the capture stays where it was.
+    `visit_result` and `changed` are for visits that were compared with the one before; otherwise the digests decide.
     """
 
     host_id: int

@@ -3,7 +3,8 @@
     said      for each page and kind of signal: the reported time of its last change (`said_s`); the report at its last
               visit (`heard_s`); the time until which the change that waits for a visit was not yet reported
               (`since_s`); the source (`speaker`, the key of a sitemap or feed, 0 for pings). `open_s` is set when a
-              visit found a change that was not reported yet: the time of the visit before it, checked when the source is read next
+              visit found a change that was not reported yet: the time of the visit before it, checked when the source
+              is read next
     speakers  sitemaps and feeds: the time they were last read, and the number of dated pages they name
     voices    the trust in each kind for each host; bytes here, decoded by signals/trust.py
 

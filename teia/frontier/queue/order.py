@@ -83,9 +83,9 @@ class Order:
     """An order: its rule, and its requirements on the frontier.
 
     `needs_hints`: links must come with a `Hint`. `stores_trails`: hints are stored, because they are needed when the
-    URL is read. `sample_size` of a page's new links to a host go ahead (0: all), drawn by `seed`. `rereads_buffers`: a new URL
-    may come before those in the buffer, so buffers are read again when URLs are found. `depends_on_links`: a URL that lost
-    links moves back. A rank that has the `fixed_bit` is not changed by links.
+    URL is read. `sample_size` of a page's new links to a host go ahead (0: all), drawn by `seed`. `rereads_buffers`:
+    a new URL may come before those in the buffer, so buffers are read again when URLs are found. `depends_on_links`:
+    a URL that lost links moves back. A rank that has the `fixed_bit` is not changed by links.
     """
 
     name: str

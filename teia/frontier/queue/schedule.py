@@ -44,8 +44,8 @@ class HostQueue:
     """The next URLs of one host in one collection.
 
     `loaded` are the keys in memory: in the buffer, under way or waiting for their commit. `exhausted`: the disk had
-    no more than these when it was last read. `prerequisites` go before the buffer: robots.txt and its redirects, a probe.
-    `requests` and `received_bytes` are totals, `failures` counts those in a row. A host is not requested while
+    no more than these when it was last read. `prerequisites` go before the buffer: robots.txt and its redirects, a
+    probe. `requests` and `received_bytes` are totals, `failures` counts those in a row. A host is not requested while
     `parked` is set; its text is the reason.
 
     `buffer` and `prerequisites` are lists: an empty deque takes 620 bytes, and there may be 100,000 hosts. `called_at`

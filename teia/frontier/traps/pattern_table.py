@@ -43,9 +43,9 @@ _decode = msgspec.msgpack.Decoder(tuple[tuple[float, ...], tuple[float, ...], li
 class HostPatterns:
     """The patterns of one host. Numbers are its own, from 1; `new` are patterns that are not on disk yet.
 
-    `touched` are patterns with new counts since they were last evaluated; `linked_twice` keys of URLs that another page links
-    to too; `plain` keys of found URLs of which another spelling may be queued; `loaded` keys that are in the
-    crawler's memory, with the number of their pattern.
+    `touched` are patterns with new counts since they were last evaluated; `linked_twice` keys of URLs that another
+    page links to too; `plain` keys of found URLs of which another spelling may be queued; `loaded` keys that are in
+    the crawler's memory, with the number of their pattern.
     """
 
     host: str

@@ -133,8 +133,8 @@ class Tally:
     """Counts of a pattern's pages in one commit, or since it waits.
 
     `seen`, `twins` and `alike` count pages among those `read`. They linked to `own` URLs of the pattern that were
-    never seen (`pages_with_own` of them did), `leads` that are known and queued, and `others`, never seen, of other patterns
-    that are useful. `linked_twice` are URLs of the pattern that two pages linked to before they were read.
+    never seen (`pages_with_own` of them did), `leads` that are known and queued, and `others`, never seen, of other
+    patterns that are useful. `linked_twice` are URLs of the pattern that two pages linked to before they were read.
     """
 
     read: int = 0

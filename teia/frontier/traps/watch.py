@@ -5,9 +5,9 @@
     spellings  hashes of plain spellings (spellings.py) of which another one was found first
 
 A cell calls the watch for four things. `classify`: a page links to a URL that was never seen; it returns the lane, or
-None if the URL is not stored. `count_link`: a page links to a queued URL. `count_visit` and `evaluate`: pages were read; the
-states are updated. `admit`: returns the URLs of a host that may go now. URLs of waiting patterns lie in a lane
-of their own (LANE_LATER), which is read when the host has nothing else to do.
+None if the URL is not stored. `count_link`: a page links to a queued URL. `count_visit` and `evaluate`: pages were
+read; the states are updated. `admit`: returns the URLs of a host that may go now. URLs of waiting patterns lie in a
+lane of their own (LANE_LATER), which is read when the host has nothing else to do.
 
 All of it runs in the commit thread, inside the cell's transactions where it writes. Memory holds the hosts of
 recent pages; a transaction that fails makes the watch forget them, and they are read again.

@@ -14,8 +14,8 @@ from teia.collections.drafts import (
     INCLUDE,
     RestrictedSetting,
     SettingFault,
-    crawl_command,
     check_draft,
+    crawl_command,
     diff_configs,
     restricted_settings,
 )

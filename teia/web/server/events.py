@@ -32,7 +32,7 @@ from teia.web.pages.lab import runs
 from teia.web.pages.machine import cluster
 from teia.web.server.auth import COOKIE, Refused, Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import SiteDep, VisitorDep, PageRoutes
+from teia.web.server.json_routes import PageRoutes, SiteDep, VisitorDep
 from teia.web.server.preferences import language_of
 from teia.web.server.templates import phrases_for
 

@@ -32,7 +32,7 @@ from teia.web.charts.charts import Bar, BarPart, Charts, Line
 from teia.web.language.numbers import ENGLISH, LOCALES, Locale
 from teia.web.language.phrases import Phrases
 from teia.web.server.auth import Visitor
-from teia.web.server.preferences import preferences_of, language_of, zones
+from teia.web.server.preferences import language_of, preferences_of, zones
 
 HERE = Path(__file__).resolve().parents[1]
 # `&amp;` as a whole: the text is escaped before the breaks are inserted.

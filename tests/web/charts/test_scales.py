@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teia.web.charts.scales import Axis, axis_limits, linear_ticks, log_ticks, pieces, time_ticks, round_up
+from teia.web.charts.scales import Axis, axis_limits, linear_ticks, log_ticks, pieces, round_up, time_ticks
 
 
 @pytest.mark.parametrize(

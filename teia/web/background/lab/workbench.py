@@ -32,7 +32,7 @@ from teia.web import limits
 from teia.web.background.lab.estimates import estimate_left_s, estimate_wait_s
 from teia.web.background.lab.findings import digest_of, finding_of
 from teia.web.background.lab.forms import FILES_FOLDER, RunRequest
-from teia.web.background.lab.runs import FOLDER, ACTIVE_STATES, LabRun, StoredRuns
+from teia.web.background.lab.runs import ACTIVE_STATES, FOLDER, LabRun, StoredRuns
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from teia.collections.add_urls import MAX_URLS, AddUrlResult, WrongUrls, add_url
 from teia.errors import StoreError
 from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.server.json_routes import API, SiteDep, VisitorDep, PageRoutes
+from teia.web.server.json_routes import API, PageRoutes, SiteDep, VisitorDep
 
 LOGGED_URLS = 20
 

@@ -19,7 +19,7 @@ from teia.views.reports.source import snapshot
 from teia.web.access.roles import Role
 from teia.web.background.cache import CachedAnswer, NotReady
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
+from teia.web.server.json_routes import ActionResult, PageRoutes, SiteDep, VisitorDep
 from teia.web.server.templates import link
 
 COUNT_FRESH_S, COUNT_PATIENCE_S = 10.0, 0.1

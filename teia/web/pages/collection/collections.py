@@ -17,7 +17,7 @@ from teia.web.access.roles import Role
 from teia.web.background.crawler import CrawlerState
 from teia.web.pages.collection.monitor import account_of, is_freshness_known, last_day, open_alerts
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
+from teia.web.server.json_routes import ActionResult, PageRoutes, SiteDep, VisitorDep
 
 COMMANDS: dict[str, Command] = {
     "start": Command.RUN,

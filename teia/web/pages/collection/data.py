@@ -13,12 +13,12 @@ from teia.collections.stored import is_clustered
 from teia.errors import CorruptFile
 from teia.store.root import CollectionFolder
 from teia.transfer.audits import AuditKind, AuditResult, last_audit
-from teia.transfer.disk_use import Backup, CollectionBytes, FreeSpace, backup_commands, measure_disk_use, free_space
+from teia.transfer.disk_use import Backup, CollectionBytes, FreeSpace, backup_commands, free_space, measure_disk_use
 from teia.web.access.roles import Role
 from teia.web.background.audits import AuditUnderWay
 from teia.web.server.auth import Visitor
 from teia.web.server.installation import LITTLE_PATIENCE_S, Installation
-from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
+from teia.web.server.json_routes import ActionResult, PageRoutes, SiteDep, VisitorDep
 from teia.web.server.templates import link
 
 MEASURED_S = 30.0

@@ -15,9 +15,9 @@ from teia.collections.drafts import (
     SettingFault,
     apply_change,
     check_draft,
+    create_collection,
     diff_configs,
     restricted_settings,
-    create_collection,
 )
 from teia.collections.edits import has_edits
 from teia.collections.overview import preview_schedule
@@ -33,16 +33,16 @@ from teia.web.forms.drafts import (
     DraftView,
     UrlTestView,
     changes_between,
-    translate_draft,
-    url_test_view,
     make_draft_view,
     schedule_warning,
+    translate_draft,
+    url_test_view,
 )
 from teia.web.forms.fields import Fields, fields_from_config, settings_from_fields
 from teia.web.pages.collection.collections import start
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, ActionResult, SiteDep, VisitorDep, PageRoutes
+from teia.web.server.json_routes import API, ActionResult, PageRoutes, SiteDep, VisitorDep
 from teia.web.server.preferences import language_of
 from teia.web.server.templates import phrases_for
 

@@ -20,7 +20,7 @@ from teia.web.access.roles import Role
 from teia.web.charts.scales import Point, axis_limits
 from teia.web.pages.collection.monitor import account_of
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import SiteDep, PageRoutes
+from teia.web.server.json_routes import PageRoutes, SiteDep
 
 FRESH_S = 30.0
 HOSTS = 1_000

@@ -16,14 +16,14 @@ from pydantic import BaseModel, Field
 from teia.clock import iso_utc
 from teia.collections.change_settings import change
 from teia.collections.drafts import MIN_DELAY_S
-from teia.collections.edits import Edit, Operator, apply_edits, normal_form, has_edits
+from teia.collections.edits import Edit, Operator, apply_edits, has_edits, normal_form
 from teia.collections.inbox import ControlFile
 from teia.config.sections import Config, CourtesySettings
 from teia.errors import StoreError, UsageError
 from teia.frontier.queue.host_rules import (
-    MIN_AGREED_S,
     MAX_BUDGET,
     MAX_DELAY_S,
+    MIN_AGREED_S,
     WHO_CHARS,
     AgreedDelay,
     agreements,
@@ -44,9 +44,9 @@ from teia.views.host import (
     HostView,
     WeekPlan,
     compute_feasibility,
-    host_view,
-    find_line,
     estimate_freshness,
+    find_line,
+    host_view,
     week_plan,
 )
 from teia.views.hosts import HostLine
@@ -56,7 +56,7 @@ from teia.web.language.numbers import whole_number
 from teia.web.pages.collection.hosts import all_hosts
 from teia.web.server.auth import Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, ActionResult, SiteDep, VisitorDep, PageRoutes
+from teia.web.server.json_routes import API, ActionResult, PageRoutes, SiteDep, VisitorDep
 from teia.web.server.templates import link
 
 ESTIMATE_S, ESTIMATE_PATIENCE_S = 60.0, 0.02

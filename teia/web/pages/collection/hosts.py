@@ -20,7 +20,7 @@ from teia.web.access.roles import Role
 from teia.web.pages.collection.freshness import HostShares, by_host
 from teia.web.pages.collection.monitor import table_of
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, SiteDep, PageRoutes
+from teia.web.server.json_routes import API, PageRoutes, SiteDep
 
 PER_PAGE = 50
 CSV_ROWS = 100_000

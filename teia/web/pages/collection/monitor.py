@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field
 
 from teia.clock import iso_utc
 from teia.collections.account import empty_summary
-from teia.collections.commands import standing_commands, idle_state
+from teia.collections.commands import idle_state, standing_commands
 from teia.collections.inbox import ControlFile, CrawlReport
-from teia.collections.series import COARSE_S, MIN_REVISITED, FINE_S, SeriesPoint, forecast_catch_up, points_of, rates_of
+from teia.collections.series import COARSE_S, FINE_S, MIN_REVISITED, SeriesPoint, forecast_catch_up, points_of, rates_of
 from teia.errors import StoreError
 from teia.index.reader import META_FILE
 from teia.transfer.read_all import idle_account
@@ -21,17 +21,17 @@ from teia.views.alerts import (
     MAX_ABOUT_CHARS,
     Alert,
     DismissedAlert,
-    alert_subject,
     alert_severity,
-    measure_disk,
-    list_dismissed,
+    alert_subject,
     find_alerts,
+    list_dismissed,
+    measure_disk,
     split_dismissed,
 )
 from teia.views.hosts import HostTable, host_table
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, ActionResult, SiteDep, VisitorDep, PageRoutes
+from teia.web.server.json_routes import API, ActionResult, PageRoutes, SiteDep, VisitorDep
 from teia.web.server.templates import link
 
 IDLE_S = 5.0

@@ -18,7 +18,7 @@ from teia.clock import Clock, iso_utc
 from teia.collections.overview import preview_schedule
 from teia.crawler.lookup import Lookup
 from teia.errors import TeiaError
-from teia.views.hosts import HostTable, WaitReasons, host_table, count_wait_reasons
+from teia.views.hosts import HostTable, WaitReasons, count_wait_reasons, host_table
 from teia.views.queue import (
     MAX_HOSTS_SCANNED,
     MAX_URLS_SCANNED,
@@ -35,7 +35,7 @@ from teia.web.pages.collection.bulk import BulkActionRow, latest_actions
 from teia.web.pages.collection.monitor import table_of
 from teia.web.server.auth import Refused
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import SiteDep, PageRoutes
+from teia.web.server.json_routes import PageRoutes, SiteDep
 
 PER_PAGE = 50
 MAX_SHOWN = 1_000

@@ -22,7 +22,7 @@ from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.auth import Refused
 from teia.web.server.installation import Installation, UnknownCollection
-from teia.web.server.json_routes import API, SiteDep, PageRoutes, RedirectTo
+from teia.web.server.json_routes import API, PageRoutes, RedirectTo, SiteDep
 
 FRESH_S = 20.0
 SHOWN_ROWS = 500

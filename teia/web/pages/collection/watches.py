@@ -19,10 +19,10 @@ from teia.notify.subscriptions import (
     MAX_QUERY_CHARS,
     MAX_WEBHOOK_CHARS,
     ListedSubscription,
-    notices_for_feed,
-    subscribe,
     list_subscriptions,
+    notices_for_feed,
     send_test_message,
+    subscribe,
     unsubscribe,
 )
 from teia.urls import host_of
@@ -31,7 +31,7 @@ from teia.web.pages.finding.page import MAX_URL_CHARS
 from teia.web.server.atom import MEDIA_TYPE, atom
 from teia.web.server.auth import Refused
 from teia.web.server.installation import Installation, site_of
-from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
+from teia.web.server.json_routes import ActionResult, PageRoutes, SiteDep, VisitorDep
 from teia.web.server.templates import link
 
 FullSiteDep = Annotated[Installation, Depends(site_of)]

@@ -21,11 +21,11 @@ from teia.errors import UsageError
 from teia.parse.headers import parse_head
 from teia.parse.mime import content_type, effective_type
 from teia.urls import from_user
-from teia.views.captures import StoredCapture, read_capture, nearest_capture, versions
+from teia.views.captures import StoredCapture, nearest_capture, read_capture, versions
 from teia.web.access.roles import Role
-from teia.web.pages.finding.raw import resolve_references, payload_of
+from teia.web.pages.finding.raw import payload_of, resolve_references
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import SiteDep, PageRoutes
+from teia.web.server.json_routes import PageRoutes, SiteDep
 from teia.web.server.signed_urls import SignedRecord, Signer
 
 PART_CHARS = 40_000

@@ -10,11 +10,11 @@ from fastapi import Query
 from teia.clock import iso_utc
 from teia.errors import StoreError, UsageError
 from teia.urls import from_user
-from teia.views.captures import read_capture, nearest_capture, versions
+from teia.views.captures import nearest_capture, read_capture, versions
 from teia.views.compare import Comparison, compare
 from teia.web.access.roles import Role
 from teia.web.pages.finding.capture import parse_time
-from teia.web.server.json_routes import SiteDep, PageRoutes
+from teia.web.server.json_routes import PageRoutes, SiteDep
 
 Tab = Literal["text", "links", "headers"]
 

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from teia.search.show.results import Hit
 from teia.web.access.roles import Role
-from teia.web.server.json_routes import SiteDep, PageRoutes
+from teia.web.server.json_routes import PageRoutes, SiteDep
 from teia.web.server.templates import link
 
 ITEMS = 20

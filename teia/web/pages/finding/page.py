@@ -23,7 +23,7 @@ from teia.views.page import PageDetail, find_entry, page_detail, suggestions
 from teia.views.why_waiting import why_unknown, why_waiting
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation, UnknownPage
-from teia.web.server.json_routes import API, ActionResult, SiteDep, VisitorDep, PageRoutes, RedirectTo
+from teia.web.server.json_routes import API, ActionResult, PageRoutes, RedirectTo, SiteDep, VisitorDep
 from teia.web.server.templates import link
 
 MAX_URL_CHARS = 8_000

@@ -27,7 +27,7 @@ from teia.parse.headers import parse_head
 from teia.parse.html.replay import fill_references
 from teia.parse.mime import content_type, effective_type
 from teia.urls import split
-from teia.views.captures import StoredCapture, read_capture_at, read_member, nearest_capture
+from teia.views.captures import StoredCapture, nearest_capture, read_capture_at, read_member
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.installation import Busy, Installation, site_of

@@ -22,7 +22,7 @@ from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.pages.collection.monitor import is_freshness_known
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, SiteDep, PageRoutes, RedirectTo
+from teia.web.server.json_routes import API, PageRoutes, RedirectTo, SiteDep
 from teia.web.server.templates import link
 
 PER_PAGE = 10

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from teia.crawler.signals_in.indexnow import count_refused, receive
 from teia.errors import UsageError
 from teia.frontier.cell.schema import BY_SIGNAL
-from teia.signals.indexnow import PENDING, CROWDED, MAX_URLS, VERIFIED, IndexNowPing, read_ping
+from teia.signals.indexnow import CROWDED, MAX_URLS, PENDING, VERIFIED, IndexNowPing, read_ping
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation, site_of
 from teia.web.server.json_routes import PageRoutes

@@ -30,11 +30,11 @@ from teia.web.background.lab.forms import (
     whatif_request,
 )
 from teia.web.background.lab.runs import LabRun
-from teia.web.background.lab.scenarios import EXAMPLE, reusable_runs, plan_request
+from teia.web.background.lab.scenarios import EXAMPLE, plan_request, reusable_runs
 from teia.web.background.lab.workbench import FullQueue
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, ActionResult, SiteDep, VisitorDep, PageRoutes
+from teia.web.server.json_routes import API, ActionResult, PageRoutes, SiteDep, VisitorDep
 
 LISTED_OF_KIND = 10
 SHOWN_CHARS = 20_000

@@ -18,7 +18,7 @@ from teia.web.background.lab.runs import LabRun, UnknownRun
 from teia.web.charts.scales import Point
 from teia.web.pages.lab.run_forms import RunLine, line_of
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
+from teia.web.server.json_routes import ActionResult, PageRoutes, SiteDep, VisitorDep
 
 LISTED = 50
 COMPARED_AT_ONCE = 6

@@ -15,7 +15,7 @@ from teia.errors import TeiaError
 from teia.urls import from_user, host_of
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, SiteDep, VisitorDep, PageRoutes, RouteAccess
+from teia.web.server.json_routes import API, PageRoutes, RouteAccess, SiteDep, VisitorDep
 
 NO_SITE = "https://example.org/"
 

@@ -12,14 +12,14 @@ from teia.clock import from_iso
 from teia.cluster.circle.circle import Circle, CirclePoint, circle_id
 from teia.cluster.circle.fingers import Fingers
 from teia.cluster.circle.host_cell import point_of_slot
-from teia.cluster.views.host_lookup import HostLocation, parse_host, locate_host
+from teia.cluster.views.host_lookup import HostLocation, locate_host, parse_host
 from teia.cluster.views.node_file import STALE_S
 from teia.cluster.views.view import CellView, ClusterView, ExchangeView, MoveView, NodeView
 from teia.errors import StoreError, UsageError
 from teia.web.access.roles import Role
 from teia.web.charts.ring import NodeStyle, RingChart, node_styles, ring_of
 from teia.web.server.installation import Installation, UnknownCollection
-from teia.web.server.json_routes import SiteDep, PageRoutes
+from teia.web.server.json_routes import PageRoutes, SiteDep
 
 ROWS = 200
 """Most cells or pairs of nodes in a table."""

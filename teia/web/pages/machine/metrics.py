@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from teia.web.access.roles import Role
 from teia.web.pages.collection.monitor import account_of
 from teia.web.pages.machine.cluster_metrics import ClusterCounts
-from teia.web.server.json_routes import SiteDep, PageRoutes
+from teia.web.server.json_routes import PageRoutes, SiteDep
 
 COUNTERS = {
     "requests": "requests sent since the run began, including robots.txt and redirects",

@@ -17,8 +17,8 @@ from teia.web.access.roles import ALL_SCOPES, Role, TokenScope, role_named
 from teia.web.language.numbers import LOCALES
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
-from teia.web.server.preferences import preferences_of, preference
+from teia.web.server.json_routes import ActionResult, PageRoutes, SiteDep, VisitorDep
+from teia.web.server.preferences import preference, preferences_of
 
 LINES = 50
 RoleWord = Literal["viewer", "operator", "admin"]

@@ -12,7 +12,7 @@ from teia.errors import UsageError
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.auth import COOKIE, Buckets, Refused
-from teia.web.server.json_routes import SiteDep, VisitorDep, PageRoutes
+from teia.web.server.json_routes import PageRoutes, SiteDep, VisitorDep
 from teia.web.server.preferences import AUTO, COOKIES, zone_named
 
 YEAR_S = 365 * 86_400
