@@ -32,8 +32,8 @@ def store_error(path: Path, action: str, error: OSError) -> StoreError:
         )
     if error.errno in _FORBIDDEN:
         return StoreError(
-            f"{path}: cannot be {action}: {error.strerror}; grant write permission, or choose another folder with
-            --data"
+            f"{path}: cannot be {action}: {error.strerror}; grant write permission, or choose another folder with"
+            " --data"
         )
     return StoreError(f"{path}: cannot be {action}: {error.strerror or error}")
 

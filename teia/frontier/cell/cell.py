@@ -303,7 +303,7 @@ class FrontierCell:
         return row is None or (row[:2] == (STATE_QUEUED, LANE_NEW) and is_aside(row[2]))
 
     def _store_trails(self, links: Sequence[tuple[int, int, int, int, FoundUrl]], now_s: float) -> dict[int, str]:
-        """Store the links' hints; return the hosts of pages that are revisited because their links are evaluated anew."""
+        """Store the links' hints; return the hosts of pages that are revisited to evaluate their links anew."""
         again: dict[int, str] = {}
         for *row_key, _, item in links:
             if trails.is_shorter_path(self.db, row_key, item.hint) and self.visit_again(row_key, now_s):
