@@ -218,7 +218,7 @@ class VisitablePages:
         aged = self.aged[part]
         late, late_next = k * aged > span, (k + 1) * aged > span
         growth = _more(np.where(late, span, span + np.minimum(aged, span)), np.where(late, k, k + 1))
-        # At `becomes_late`, visit k + 1 is the first with which the schedule is late: the two forms of the sum meet here.
+        # At `becomes_late`, visit k + 1 is the first with which the schedule is late: both forms of the sum meet here.
         becomes_late = late_next & ~late
         if becomes_late.any():
             n, a = k[becomes_late] + 1, aged[becomes_late]

@@ -12,8 +12,8 @@ A sitemap's `lastmod`, a feed's dates, a ping: each claims that a page changed. 
 Both are Beta posteriors that begin with Beta(1, 1): one success, one failure, nothing known. Where `weight` is w, a
 page that the source calls changed is stale with the probability 1 - (1 - w) P(fresh by its rate). Where recall is r, a
 page that it does not mention changes unnoticed at the rate (1 - r) times its own. So false claims lose their effect: w
-goes to 0 as fast as the claims are tested. Old tests lose half their weight whenever there are MAX_TESTS, so that a host can
-recover trust.
+goes to 0 as fast as the claims are tested. Old tests lose half their weight whenever there are MAX_TESTS, so
+that a host can recover trust.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class SignalSource:
     @property
     def credibility(self) -> Beta:
         """Of visits that would have found nothing, the share that found a change because it was announced."""
-        # `expected` visits would have found nothing, by their rates, and `unconfirmed` did: the signal explains the rest.
+        # `expected` visits would have found nothing, by their rates, `unconfirmed` did: the signal explains the rest.
         unconfirmed = self.tested - self.changed
         return Beta(1.0 + max(0.0, self.expected - unconfirmed), 1.0 + unconfirmed)
 

@@ -2,8 +2,8 @@
 
 The page becomes a tree, and the safe parts of the tree are written out: markup in which every permitted reference
 is a hole, `HOLE` with the number of a `Reference`. The code that has the archive fills the holes with addresses of
-ours, or with nothing (`fill_references`). The output is parsed once more and checked independently (`find_unsafe_parts`): a page
-whose markup parses differently the second time, as in attacks, is not shown.
+ours, or with nothing (`fill_references`). The output is parsed once more and checked independently
+(`find_unsafe_parts`): a page whose markup parses differently the second time, as in attacks, is not shown.
 
 The policy and the sandbox that the page is served with would block nearly all of it alone. They do not block DNS
 lookups (`<link rel=dns-prefetch>`), requests to our own addresses, and clicks that lead away.

@@ -58,7 +58,7 @@ class OfflineBulk:
                 for name in self._collections():
                     self._execute(name)
                 with self._lock:
-                    # Checked again under the lock: `start_if_needed` could otherwise rely on a thread that is about to end.
+                    # Checked again under the lock: `start_if_needed` could otherwise rely on a thread that is ending.
                     if not self._collections():
                         self._thread = None
                         return
