@@ -269,7 +269,7 @@ def test_an_unescaped_name_is_still_a_session() -> None:
     assert canonicalize("http://x/?%50HPSESSID=1&a=%32;") == "http://x/?a=2;"
 
 
-def test_the_order_in_which_rules_are_asked_for_does_not_matter() -> None:
+def test_the_order_in_which_rules_are_requested_does_not_matter() -> None:
     url = "http://x/a//%69ndex.html;sid=1?b=&%61=1&utm_id=2"
     assert canonicalize(url, tuple(RULES)) == canonicalize(url, tuple(reversed(RULES))) == "http://x/a/?a=1&b"
 

@@ -76,8 +76,8 @@ RefillOrder = tuple[HostQueue, int, frozenset[int]]
 LinkKey = int | tuple[int, ...]
 """Key under which a link is gathered.
 
-The URL's key, or the URL's key and its page's key for orders that rank links page by page. A link that is taken back has a
-tuple of its URL's key alone.
+The URL's key, or the URL's key and its page's key for orders that rank links page by page. A link that is taken back
+has a tuple of its URL's key alone.
 """
 
 
@@ -114,9 +114,9 @@ class CommitGroup:
     A visit moves from `visits` to `settled` with its cell's transaction, and the results stay in `result`. So a group
     whose commit failed half way can be committed again: no page is counted twice, no host is forgotten.
 
-    `must_reevaluate`: for a short time, URLs that were evaluated by earlier settings are evaluated again by `compiled`, the
-    compiled settings in force. `only_settles`: the crawl is over, so nothing is planned, ranked, evaluated again or read
-    into buffers.
+    `must_reevaluate`: for a short time, URLs that were evaluated by earlier settings are evaluated again by `compiled`,
+    the compiled settings in force. `only_settles`: the crawl is over, so nothing is planned, ranked, evaluated again or
+    read into buffers.
     """
 
     visits: list[ActiveVisit] = field(default_factory=list)

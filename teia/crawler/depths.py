@@ -2,8 +2,9 @@
 
 The set of pages within `scope.max_depth` must depend on the web alone, not on the server that answered first. So when a
 page that was read already turns out to be closer to a seed (shorter_paths.py), its links are processed once more. They
-come from the metadata record of its capture, not from the server, and are evaluated as any page's (follow_links.py). Known
-links become less deep. Links that had been too deep are queued, and are counted from now on. Nothing is counted twice.
+come from the metadata record of its capture, not from the server, and are evaluated as any page's (follow_links.py).
+Known links become less deep. Links that had been too deep are queued, and are counted from now on. Nothing is counted
+twice.
 
 This works only where the archive keeps answers, and where the order does not judge links by the page that contains
 them: those orders visit pages again in their own way (frontier/cell/trails.py).

@@ -64,7 +64,7 @@ class NamedUrl(NamedTuple):
 def evaluate_links(
     links: Sequence[Link], check_link: LinkCheck, check_requisite: LinkCheck, *, obeys: bool, too_deep: bool
 ) -> Iterator[NamedUrl]:
-    """Yield each URL that a page names once, with the decision on it; those that may be followed have a `FrontierUrl`."""
+    """Yield each URL that a page names once, with its decision: a `FrontierUrl` if it may be followed."""
     # `_value_` is a plain attribute, faster than `value`; this runs for every link.
     linked = {
         url

@@ -232,7 +232,7 @@ def recover(
     for entry in ledger.delays(now_s) if was_clean else ledger.all_entries():
         target = politeness.server(entry.name) if entry.kind == "server" else politeness.address(entry.name)
         remaining_s = max(0.0, min(entry.ready_at_s - now_s, Ledger.MAX_DELAY_S))
-        # After a clean stop the recorded time is exact; after a crash each server and address waits its whole delay again.
+        # After a clean stop the recorded time is exact; after a crash each delay begins again.
         target.ready_at = now + (remaining_s if was_clean else max(remaining_s, entry.delay_s))
         # As if a request had ended then: a Crawl-delay that is read later lengthens this delay.
         target.last_end, target.last_delay_s = target.ready_at - entry.delay_s, entry.delay_s
@@ -350,8 +350,8 @@ async def open_crawler(
 
     Settings of the machine rather than of a collection (resolver, networks, parse children, courtesy) are taken from
     the first configuration. A `zygote` that was started before for `JOB` is taken over. `since_s`: see `open_crawls`; a
-    node of a cluster passes its own version of that function as `open_collections`. With `park`, a collection with an error is
-    reported to it and does not delay the others.
+    node of a cluster passes its own version of that function as `open_collections`. With `park`, a collection with an
+    error is reported to it and does not delay the others.
     """
     open_collections = open_collections if park is None else partial(_open_valid, park=park)
     descriptors = raise_limit()

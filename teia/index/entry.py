@@ -1,7 +1,8 @@
 """One page for the index: the parse child's result, as bytes.
 
 `encode_entry` is for the way from the child to the indexer, `pack_entry` for the index itself, which stores every page
-once more for snippets. Both are checked against these types when they are read: a parse child has just read a hostile page.
+once more for snippets. Both are checked against these types when they are read: a parse child has just read a hostile
+page.
 """
 
 from __future__ import annotations

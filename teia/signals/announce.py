@@ -38,7 +38,8 @@ CREATE TABLE counts (kind TEXT NOT NULL, what TEXT NOT NULL, number INTEGER NOT 
 class Announcement(NamedTuple):
     """One signal about a page. `url` is canonical; `reported_s` is the reported time of the change.
 
-    `seen_s` is the time of its receipt. `times` counts repetitions: a signal that is received again while it waits is one announcement.
+    `seen_s` is the time of its receipt. `times` counts repetitions: a signal that is received again while it
+    waits is one announcement.
     """
 
     url: str

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bench import search
-from bench.search import cold_search, drop_from_memory, cached_collection, measure, read_bytes, some_of_each, write
-from teia.lab.corpus.questions import TEMPLATES, PUBLISHED, SampleQuery
+from bench.search import cached_collection, cold_search, drop_from_memory, measure, read_bytes, some_of_each, write
+from teia.lab.corpus.questions import PUBLISHED, TEMPLATES, SampleQuery
 
 pytestmark = pytest.mark.slow
 PAGES = 2_000

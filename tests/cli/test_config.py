@@ -12,7 +12,7 @@ from teia.config.tree import flatten, keys_of, read_tree
 from .conftest import Teia
 
 
-def test_json_has_every_setting_with_unit_meaning_and_origin(teia: Teia, tmp_path: Path) -> None:
+def test_json_has_every_setting_with_unit_description_and_origin(teia: Teia, tmp_path: Path) -> None:
     (tmp_path / "teia.toml").write_text('[collection]\nname = "diario"\n')
     done = teia("config", "--config", "teia.toml", "--json", environ={"TEIA_COURTESY_DELAY_S": "2"})
     assert done.returncode == 0

@@ -1,8 +1,8 @@
 """What became of a crawl by many nodes, by what NATS stored and the requests that the lab received: nobody's own claim.
 
-The records of a cell's log, with the server's times, say which node owned the cell when (*epochs*), and which requests were
-committed in each. What a node requested of a cell's hosts in its epoch and did not commit was *in flight* when the epoch
-ended. Nodes are told apart in the lab's log by the addresses that they send from.
+The records of a cell's log, with the server's times, say which node owned the cell when (*epochs*), and which requests
+were committed in each. What a node requested of a cell's hosts in its epoch and did not commit was *in flight* when the
+epoch ended. Nodes are told apart in the lab's log by the addresses that they send from.
 """
 
 from __future__ import annotations

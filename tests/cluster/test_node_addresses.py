@@ -66,7 +66,7 @@ def check_one_node_at_a_time(entries: list[RequestLogEntry]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(200)
-def test_an_address_is_asked_by_one_of_three_nodes_at_a_time(own_nats: Nats, tmp_path: Path) -> None:
+def test_an_address_is_requested_by_one_of_three_nodes_at_a_time(own_nats: Nats, tmp_path: Path) -> None:
     with running_lab(tmp_path, SPEC.format(hosts=30, pages=150), 183) as lab:
         alone = by_one_machine(lab, tmp_path, DELAY_S)
         since = lab.requests()
@@ -82,7 +82,7 @@ def test_an_address_is_asked_by_one_of_three_nodes_at_a_time(own_nats: Nats, tmp
 
 @pytest.mark.slow
 @pytest.mark.timeout(200)
-def test_an_address_rests_although_a_node_that_asked_it_is_killed(own_nats: Nats, tmp_path: Path) -> None:
+def test_an_address_keeps_its_delay_although_a_node_that_requested_it_is_killed(own_nats: Nats, tmp_path: Path) -> None:
     with running_lab(tmp_path, SPEC.format(hosts=30, pages=200), 184) as lab:
         alone = by_one_machine(lab, tmp_path, DELAY_S)
         since = lab.requests()

@@ -86,7 +86,7 @@ def test_all_nodes_leave_when_the_collection_has_had_its_time(
 
 
 @pytest.mark.slow
-def test_nodes_keep_pages_fresh_and_a_new_keeper_goes_on(
+def test_nodes_keep_pages_fresh_and_a_new_owner_goes_on(
     own_nats: Nats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A13, P9 on many machines: known pages come again, by whoever keeps their cell; due times survive a death."""

@@ -85,7 +85,7 @@ def test_nobody_needs_to_crawl_for_it(tmp_path: Path, monkeypatch: pytest.Monkey
         assert not bulk.try_to_run_actions(root, "main", clock), "somebody else holds the folder, who does it"
 
 
-def test_a_deed_that_nobody_finished_is_done_by_the_next_crawl(tmp_path: Path) -> None:
+def test_an_action_that_nobody_finished_is_done_by_the_next_crawl(tmp_path: Path) -> None:
     web = ScriptedWeb({HOST: PAGES})
     first = crawl_web(web, tmp_path, f"{HOST}/", limits__pages=2)
     root = open_root(first.data)

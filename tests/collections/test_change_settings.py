@@ -62,7 +62,7 @@ def paths(asked: list[str], host: str) -> list[str]:
 # ---- blocks ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_blocked_host_is_not_asked_any_more_and_its_urls_say_why(tmp_path: Path) -> None:
+def test_a_blocked_host_is_not_requested_any_more_and_its_urls_say_why(tmp_path: Path) -> None:
     gate = Gate([f"/{number}" for number in range(PAGES)])
     web = ScriptedWeb({"a.test": site("http://b.test:{port}/"), "b.test": {**site(), "/": gate}})
     blocked_at: list[float] = []

@@ -273,7 +273,7 @@ def test_a_run_whose_window_passed_while_nobody_crawled_is_closed_as_interrupted
 # ---- several collections --------------------------------------------------------------------------------------------
 
 
-def test_collections_that_are_due_together_share_the_rests_of_their_servers(tmp_path: Path) -> None:
+def test_collections_that_are_due_together_share_the_delays_of_their_servers(tmp_path: Path) -> None:
     """The second one becomes due while the first runs: both go on, and the server is not asked twice as often."""
     web = ScriptedWeb({"a.test": site(16)})
 

@@ -109,7 +109,7 @@ def test_a_collection_made_while_it_serves_is_crawled_when_it_is_started(tmp_pat
     assert (again.why, again.known, again.visited) == ("finished", 8, 8)
 
 
-def test_what_was_stopped_goes_on_when_it_is_started_and_nothing_is_asked_twice(tmp_path: Path) -> None:
+def test_what_was_stopped_goes_on_when_it_is_started_and_nothing_is_requested_twice(tmp_path: Path) -> None:
     async def talk(root: Root, make: Callable[..., None], resident: Resident) -> None:
         make("one")
         make("two")

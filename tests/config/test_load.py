@@ -36,7 +36,7 @@ def test_every_default_is_itself_allowed() -> None:
     assert read_tree(Config, flat) == Config()
 
 
-def test_every_setting_has_a_meaning() -> None:
+def test_every_setting_has_a_description() -> None:
     assert all(each.metadata["description"] for each in keys_of(Config).values())
 
 

@@ -80,7 +80,7 @@ def test_unknown_name_is_a_result_not_an_exception(check: Callable[[Checked], No
         ("x.localhost", "127.0.0.1"),
     ],
 )
-def test_literals_are_never_asked_for(check: Callable[[Checked], None], host: str, address: str) -> None:
+def test_literals_are_never_requested(check: Callable[[Checked], None], host: str, address: str) -> None:
     async def checked(resolver: Resolver) -> None:
         known = resolver.find_cached(host)
         assert known is not None
@@ -91,7 +91,7 @@ def test_literals_are_never_asked_for(check: Callable[[Checked], None], host: st
 
 
 @pytest.mark.parametrize("host", ["127.1", "0x7f.1", "1.2.3.4.5", "x.0x7f", "", ".", "a." * 200 + "test", "é.test"])
-def test_what_is_no_host_name_is_never_asked_for(check: Callable[[Checked], None], host: str) -> None:
+def test_what_is_no_host_name_is_never_requested(check: Callable[[Checked], None], host: str) -> None:
     async def checked(resolver: Resolver) -> None:
         known = resolver.find_cached(host)
         assert known is not None

@@ -80,7 +80,7 @@ def test_settings_page_is_current() -> None:
     assert text_of("docs/config.md") == markdown(), "run: scripts/teia config --markdown > docs/config.md"
 
 
-def test_every_setting_has_a_meaning() -> None:
+def test_every_setting_has_a_description() -> None:
     silent = [key for key, each in keys_of(Config).items() if not each.metadata.get("description", "").strip()]
     assert not silent
 

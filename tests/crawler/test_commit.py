@@ -180,7 +180,7 @@ def test_two_visits_of_one_page_in_a_group_count_as_the_last(bench: Bench) -> No
     assert (in_links(bench, old), in_links(bench, new)) == (0, 1)
 
 
-def test_rests_are_on_disk_before_anything_else_can_fail(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delays_are_on_disk_before_anything_else_can_fail(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"http://{host_in(0)}/"
     bench.committer.commit(CommitGroup(seeds=[found(url)]))
     break_once(monkeypatch, bench.cells[0].frontier)

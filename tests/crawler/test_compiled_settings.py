@@ -36,7 +36,7 @@ def test_links_need_a_rule_and_may_not_be_too_deep(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("found_by", [BY_SEED, BY_REQUISITE, AS_SITEMAP, BY_LINK | BY_SEED])
-def test_what_was_asked_for_needs_no_rule_but_may_not_be_excluded(tmp_path: Path, found_by: int) -> None:
+def test_what_was_requested_needs_no_rule_but_may_not_be_excluded(tmp_path: Path, found_by: int) -> None:
     assert compiled(tmp_path).admits("http://b.test/x", 99, found_by)
     assert not compiled(tmp_path, exclude=("host:b.test",)).admits("http://b.test/x", 0, found_by)
 

@@ -14,7 +14,7 @@ class Queue:
         self.loaded: set[int] = set()
 
 
-def test_hosts_whose_buffers_a_failed_group_should_have_filled_are_still_hungry() -> None:
+def test_hosts_whose_buffers_a_failed_group_should_have_filled_still_need_a_refill() -> None:
     """A full disk, or a full stream in a cluster, made hosts wait for ever: their URLs were never read again."""
     crawl = Crawl.__new__(Crawl)
     queues = [Queue() for _ in range(REFILLS_PER_GROUP + 2)]

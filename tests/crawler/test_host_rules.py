@@ -37,7 +37,7 @@ def visited(root: Root, host: str) -> int:
         return 0
 
 
-def test_a_paused_host_is_not_asked_until_it_is_asked_again(tmp_path: Path) -> None:
+def test_a_paused_host_gets_no_request_until_it_is_resumed(tmp_path: Path) -> None:
     seen: dict[str, int] = {}
 
     def meanwhile(root: Root) -> None:
@@ -82,7 +82,7 @@ def test_a_host_rests_longer_than_the_others_and_tells_its_rules_anew(tmp_path: 
     assert min(delays[-2:]) >= 0.55, "from then on it rests as long as was said"
 
 
-def test_a_host_whose_owner_agreed_is_asked_sooner_and_one_with_a_budget_no_more_than_that(tmp_path: Path) -> None:
+def test_a_host_whose_owner_agreed_is_requested_sooner_and_one_with_a_budget_no_more_than_that(tmp_path: Path) -> None:
     """UX 2.7: both hold in the crawl that runs, and the audit of its requests finds nothing."""
 
     def meanwhile(root: Root) -> None:

@@ -48,7 +48,7 @@ def test_a_request_that_ended_is_no_longer_under_way() -> None:
     assert live.account([], VirtualClock(0.0))["under_way"] == 0
 
 
-def test_the_closest_rest_is_the_one_with_the_least_to_spare() -> None:
+def test_the_closest_delay_is_the_one_with_the_least_to_spare() -> None:
     live = LiveRequests()
     assert live.account([], VirtualClock(0.0))["closest_s"] is None
     for waited_s, delay_s in ((9.0, 5.0), (5.003, 5.0), (60.0, 60.0005), (7.0, 5.0)):

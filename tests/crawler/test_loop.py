@@ -20,7 +20,7 @@ def test_links_are_followed_to_the_end_and_each_page_once(tmp_path: Path) -> Non
     assert sorted(crawled.requested()) == ["a.test/", "a.test/1", "a.test/2", "a.test/3", "a.test/robots.txt"]
 
 
-def test_robots_is_asked_first_and_obeyed(tmp_path: Path) -> None:
+def test_robots_is_requested_first_and_obeyed(tmp_path: Path) -> None:
     pages = {"/robots.txt": robots("User-agent: *\nDisallow: /no"), "/": html("/no", "/yes"), "/yes": html()}
     crawled = crawl_web(ScriptedWeb({"a.test": pages}), tmp_path, "a.test/")
     assert crawled.requested()[0] == "a.test/robots.txt"
@@ -64,7 +64,7 @@ def test_unreachable_robots_closes_the_host_and_pages_say_why(tmp_path: Path) ->
     assert crawled.outcomes()["a.test/"] == "robots_unreachable"
 
 
-def test_unknown_host_is_dns_and_blocked_address_is_never_asked(tmp_path: Path) -> None:
+def test_unknown_host_is_dns_and_blocked_address_is_never_requested(tmp_path: Path) -> None:
     home = html("http://nowhere.test/", "http://inside.test/")
     web = ScriptedWeb({"a.test": {"/": home}, "inside.test": {"/": html()}}, {"inside.test": "127.66.0.1"})
     crawled = crawl_web(web, tmp_path, "a.test/", courtesy__retry_wait_s=0.01)
@@ -141,7 +141,7 @@ def test_two_collections_share_a_host_without_doubling_its_rate(tmp_path: Path) 
     assert early_requests(crawled.entries, 0.1, lambda entry: entry.host) == []
 
 
-def test_names_on_one_address_share_its_rest(tmp_path: Path) -> None:
+def test_names_on_one_address_share_its_delay(tmp_path: Path) -> None:
     names = [f"n{number}.test" for number in range(6)]
     web = ScriptedWeb({name: {"/": html("/1"), "/1": html()} for name in names}, dict.fromkeys(names, "127.77.90.77"))
     crawled = crawl_web(web, tmp_path, *[f"{name}/" for name in names])
@@ -191,7 +191,7 @@ def test_page_limit_counts_pages_and_not_failures(tmp_path: Path) -> None:
     assert crawled.crawls[0].counts.pages == 8
 
 
-def test_requisites_are_fetched_when_asked_for_even_from_out_of_scope(tmp_path: Path) -> None:
+def test_requisites_are_fetched_when_requested_even_from_out_of_scope(tmp_path: Path) -> None:
     head = '<link rel=stylesheet href="/style.css"><script src="http://cdn.other:{port}/x.js"></script>'
 
     def home(request: WorldRequest) -> WorldAnswer:

@@ -148,7 +148,7 @@ async def _crawl(folder: Path, story: Story, settings: dict[str, Any]) -> Seen:
 
 
 @needs_squid
-def test_pages_that_users_ask_for_are_renewed_from_the_cache_and_servers_are_not_asked(tmp_path: Path) -> None:
+def test_pages_that_users_request_are_renewed_from_the_cache_without_requests_to_servers(tmp_path: Path) -> None:
     async def story(
         web: Web, squid: Squid, url: Callable[[str], str], counted: Callable[[str, int], Awaitable[None]]
     ) -> None:

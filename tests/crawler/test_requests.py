@@ -54,7 +54,7 @@ def test_a_known_page_is_visited_again_while_a_crawl_runs(tmp_path: Path) -> Non
     assert min(delays) >= 0.19, "courtesy is not shortened"
 
 
-def test_a_wish_waits_for_the_next_crawl(tmp_path: Path) -> None:
+def test_a_visit_request_waits_for_the_next_crawl(tmp_path: Path) -> None:
     web = ScriptedWeb(
         {HOST: {"/": html("/a", "/no"), "/a": html(), "/robots.txt": robots("User-agent: *\nDisallow: /no")}}
     )
@@ -78,7 +78,7 @@ def test_a_wish_waits_for_the_next_crawl(tmp_path: Path) -> None:
     assert wishes(root) == []
 
 
-def test_only_so_many_wishes_wait(tmp_path: Path) -> None:
+def test_only_so_many_visit_requests_wait(tmp_path: Path) -> None:
     control = ControlFile(tmp_path / "control.sqlite")
     for number in range(MAX_VISIT_REQUESTS):
         control.request_visit("main", f"http://w.test/{number}", 0.0)

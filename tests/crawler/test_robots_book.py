@@ -50,7 +50,7 @@ def test_a_good_copy_outlives_its_server() -> None:
     assert not rules.allows(f"{ORIGIN}/x")
 
 
-def test_errand_keeps_its_origin_over_redirects() -> None:
+def test_prerequisite_keeps_its_origin_over_redirects() -> None:
     request = RobotsCache.prerequisite(ORIGIN, QueuedUrl(f"{ORIGIN}/p", 1, 0, 0, 0, 5.0))
     hop = RobotsCache.next_hop(request, "http://b.test/r")
     assert (hop.url, hop.origin, hop.hops, hop.purpose) == ("http://b.test/r", ORIGIN, 1, "robots")

@@ -39,12 +39,12 @@ def owed_s(sites: int) -> float:
     return DELAY_S if sites <= SHARED_SITES else min(DELAY_S, max(SHARED_REST_S, DELAY_S * SHARED_SITES / sites))
 
 
-def test_no_host_is_asked_early(crawled: Crawled) -> None:
+def test_no_host_is_requested_early(crawled: Crawled) -> None:
     assert len(crawled.entries) == 3 * SITES
     assert early_requests(crawled.entries, DELAY_S, lambda entry: entry.host) == []
 
 
-def test_address_is_asked_as_often_as_the_rule_allows_and_no_more(crawled: Crawled) -> None:
+def test_address_is_requested_as_often_as_the_rule_allows_and_no_more(crawled: Crawled) -> None:
     entries = sorted(crawled.entries, key=lambda entry: entry.start_s)
     sites: set[str] = set()
     for before, after in pairwise(entries):
@@ -77,7 +77,7 @@ def test_number_of_sites_is_kept_for_the_next_run(crawled: Crawled, tmp_path: Pa
     assert audit_fetch_log(open_root(again.data), "more", again.crawls[0].config.courtesy).violations == 0
 
 
-def test_named_network_rests_the_short_time_from_the_start(tmp_path: Path) -> None:
+def test_named_network_has_the_short_delay_from_the_start(tmp_path: Path) -> None:
     crawled = crawl_web(
         web(), tmp_path, *seeds()[:5], **RULE, courtesy__cdn_nets=["127.77.90.88/32"], sites__aliases=False
     )

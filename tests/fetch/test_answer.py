@@ -88,7 +88,7 @@ FRAMING: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", MALFORMED | FRAMING)
-def test_odd_answer_has_one_class_and_is_asked_once(name: str) -> None:
+def test_odd_answer_has_one_class_and_is_requested_once(name: str) -> None:
     answer, outcome = (MALFORMED | FRAMING)[name]
     with HostileServer({f"/{name}": sends(answer)}) as server:
         (fetched,) = get(server.url(f"/{name}"))

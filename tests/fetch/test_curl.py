@@ -188,7 +188,7 @@ class ChangingGuard(AddressGuard):
         return None if len(self.asked) == 1 else "refused"
 
 
-def test_guard_is_asked_again_when_the_socket_is_opened() -> None:
+def test_guard_checks_again_when_the_socket_is_opened() -> None:
     guard = ChangingGuard()
     with HostileServer(HELLO, [INSIDE]) as canary:
         (fetched,) = get(canary.url("/"), address=INSIDE, options={"guard": guard})
@@ -355,7 +355,7 @@ def test_connection_that_the_server_closed_without_a_word_is_not_asked_again(han
         assert server.connections == 6
 
 
-def test_connection_that_is_kept_over_a_short_rest_is_used_again() -> None:
+def test_connection_that_is_kept_over_a_short_delay_is_used_again() -> None:
     async def run(url: str) -> None:
         async with Fetching() as fetching:
             for _ in range(4):

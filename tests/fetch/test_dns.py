@@ -91,7 +91,7 @@ def test_missing_name_is_remembered_for_ten_minutes() -> None:
 
 
 @pytest.mark.parametrize("code", [dns.rcode.SERVFAIL, dns.rcode.REFUSED, dns.rcode.NOTIMP])
-def test_failing_server_is_asked_again_ever_later(code: dns.rcode.Rcode) -> None:
+def test_failing_server_is_requested_again_ever_later(code: dns.rcode.Rcode) -> None:
     async def test(resolver: CaresResolver, server: NameServer, clock: VirtualClock) -> None:
         lives_s = []
         for _ in range(8):

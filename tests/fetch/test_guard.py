@@ -174,7 +174,7 @@ def test_allowed_network_may_use_low_ports(port: int) -> None:
     assert AddressGuard(["127.0.0.0/8"]).check("127.0.0.1", port) is None
 
 
-def test_teias_own_ports_are_never_asked() -> None:
+def test_teias_own_ports_are_never_requested() -> None:
     guard = AddressGuard(["127.0.0.0/8"], own_ports=[9001])
     assert guard.check("127.0.0.1", 9001)
     assert guard.check("8.8.8.8", 9001)

@@ -14,7 +14,7 @@ def test_round_robin_keeps_a_fixed_set() -> None:
     assert rounds == [[True, True, False, False]] * 5
 
 
-def test_place_is_free_again_when_its_server_rests_long() -> None:
+def test_room_is_free_again_when_its_server_was_idle_for_long() -> None:
     places = KeepAliveBudget(1, idle_s=60)
     assert places.admit("a", 0)
     assert not places.admit("b", 60)

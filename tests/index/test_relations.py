@@ -70,7 +70,7 @@ def test_pages_that_changed_or_went_do_not_link_any_more(index: CellIndex) -> No
     index.close()
 
 
-def test_more_than_were_asked_for_are_counted(index: CellIndex) -> None:
+def test_more_than_were_requested_are_counted(index: CellIndex) -> None:
     for number in range(8):
         index.put(entry(number, TARGET))
     index.commit(8)

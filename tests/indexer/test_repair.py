@@ -275,7 +275,7 @@ def test_a_page_that_waits_to_be_visited_again_stays_in_an_index_made_anew(crawl
 
 
 @pytest.mark.parametrize(("state", "outcome"), [(STATE_FAILED, "connect"), (STATE_EXCLUDED, "robots")])
-def test_a_page_that_is_gone_does_not_come_back_by_waiting_to_be_asked_for_again(
+def test_a_page_that_is_gone_does_not_come_back_by_waiting_to_be_requested_again(
     crawled: Crawled, root: Root, state: int, outcome: str
 ) -> None:
     work(root)
@@ -734,7 +734,7 @@ def test_a_page_whose_copy_is_sound_is_not_stored_again(crawled: Crawled, root: 
     assert kinds == ["response", "revisit"]
 
 
-def test_a_damaged_copy_is_not_asked_for_by_its_validators(tmp_path: Path) -> None:
+def test_a_damaged_copy_is_not_requested_by_its_validators(tmp_path: Path) -> None:
     """A server that says 304 sends no body: nothing would ever heal."""
     seen: list[bool] = []
 

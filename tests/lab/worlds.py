@@ -34,7 +34,9 @@ VARIED = {
 
 
 def make_world(epoch_s: float = EPOCH_S, **values: Any) -> World:
-    return World(WorldSpec.from_values({key.replace("__", "."): value for key, value in values.items()}), epoch_s=epoch_s)
+    return World(
+        WorldSpec.from_values({key.replace("__", "."): value for key, value in values.items()}), epoch_s=epoch_s
+    )
 
 
 @lru_cache(maxsize=1)

@@ -217,7 +217,7 @@ def test_one_courier_of_a_root_works_at_a_time(post: Post) -> None:
         assert (first, second) == (True, False)
 
 
-def test_a_keeper_has_a_short_crawl_tell_what_it_found(post: Post) -> None:
+def test_an_owner_has_a_short_crawl_tell_what_it_found(post: Post) -> None:
     assert not is_needed(post.root)
     with Receiver() as receiver:
         post.subscribe(receiver.url)

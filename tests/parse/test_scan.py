@@ -80,7 +80,7 @@ def test_an_ordinary_page_needs_no_tree() -> None:
     assert "tree" not in document.__dict__
 
 
-def test_users_can_still_ask_for_the_tree() -> None:
+def test_users_can_still_request_the_tree() -> None:
     document = Document(URL, HEAD, b"<p>text", ParseOptions())
     read_html(document)
     assert document.tree.body.text == "text"

@@ -25,7 +25,7 @@ def after_visits(visits: int, *, honest: bool, changes_anyway: float, seed: int 
     return voice
 
 
-def test_nobody_is_heeded_before_a_visit_proved_it() -> None:
+def test_no_source_is_trusted_before_a_visit_proved_it() -> None:
     assert SignalSource().weight == pytest.approx(0.5)
     assert SignalSource().sure_weight == 0.0
     assert SignalSource().sure_recall == 0.0
@@ -33,7 +33,7 @@ def test_nobody_is_heeded_before_a_visit_proved_it() -> None:
 
 
 @pytest.mark.parametrize("changes_anyway", [0.05, 0.3, 0.6])
-def test_an_honest_voice_is_trusted_soon(changes_anyway: float) -> None:
+def test_an_honest_source_is_trusted_soon(changes_anyway: float) -> None:
     voice = after_visits(60, honest=True, changes_anyway=changes_anyway)
     assert voice.is_trusted
     assert voice.sure_weight > 0.8
@@ -41,7 +41,7 @@ def test_an_honest_voice_is_trusted_soon(changes_anyway: float) -> None:
 
 @pytest.mark.parametrize("changes_anyway", [0.05, 0.3, 0.6])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_who_calls_everything_new_loses_its_voice_however_often_it_happens_to_be_right(
+def test_a_source_that_calls_everything_new_loses_trust_however_often_it_happens_to_be_right(
     changes_anyway: float, seed: int
 ) -> None:
     """Its precision is the rate at which pages change anyway; its word is worth nothing."""
@@ -59,7 +59,7 @@ def test_who_is_silent_about_changes_has_no_recall() -> None:
     assert not voice.is_trusted
 
 
-def test_a_liar_that_mends_its_ways_is_heard_again() -> None:
+def test_a_liar_that_becomes_honest_is_trusted_again() -> None:
     voice = after_visits(MAX_TESTS, honest=False, changes_anyway=0.2)
     assert voice.weight < MIN_WEIGHT + 0.1
     for _ in range(3 * MAX_TESTS):

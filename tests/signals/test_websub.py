@@ -63,7 +63,7 @@ def test_a_hub_is_asked_with_a_callback_and_a_secret_of_its_own(hubs: Hubs) -> N
     assert one.secret not in f"{one}"
 
 
-def test_only_what_was_asked_for_is_confirmed_and_not_much_later(hubs: Hubs) -> None:
+def test_only_what_was_requested_is_confirmed_and_not_much_later(hubs: Hubs) -> None:
     assert not hubs.confirm(only(hubs), "subscribe", FEED, 1_000, 0.0), "nobody was asked yet"
     hubs.record_request(only(hubs), 0.0)
     assert not hubs.confirm(only(hubs), "unsubscribe", FEED, 1_000, 1.0)

@@ -90,7 +90,7 @@ def test_every_page_that_may_be_fetched_and_is_linked_was_fetched(crawled: Crawl
     assert pages - fetched == set()
 
 
-def test_nothing_that_robots_forbids_was_asked_for(crawled: Crawled) -> None:
+def test_nothing_that_robots_forbids_was_requested(crawled: Crawled) -> None:
     forbidden = {url for url, line in crawled.truth.items() if not line["robots_allowed"]}
     asked = {f"http://{entry.headers['host']}{entry.path}" for entry in crawled.entries}
     assert forbidden

@@ -130,7 +130,7 @@ class Forbidding(http.server.BaseHTTPRequestHandler):
         (("--allow-net", "127.0.0.0/8"), "robots", "`Disallow: /`"),
     ],
 )
-def test_seeds_that_nobody_may_ask_for_end_a_crawl_with_what_to_do(
+def test_seeds_that_nobody_may_request_end_a_crawl_with_what_to_do(
     tmp_path: Path, flags: tuple[str, ...], what: str, following: str
 ) -> None:
     """25: an address that the guard refuses, and the risk of letting it; robots.txt that forbids all, and its line."""

@@ -17,7 +17,7 @@ from teia.indexer.rebuild import audit_index
 from teia.store.root import open_root
 from tests.waiting import until
 
-from .labs import crawling, running_lab, log_text
+from .labs import crawling, log_text, running_lab
 
 SPEC = """
 seed = 11

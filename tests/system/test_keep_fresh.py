@@ -16,7 +16,7 @@ from teia.lab.server.requestlog import RequestLogEntry
 from teia.lab.server.witness import early_requests
 from tests.waiting import until
 
-from .labs import Lab, crawl, crawling, kill_group, running_lab, log_text
+from .labs import Lab, crawl, crawling, kill_group, log_text, running_lab
 
 DELAY_S = 0.2
 SECONDS = 6
@@ -103,7 +103,7 @@ def test_no_request_was_early_by_the_labs_own_log(kept: Kept) -> None:
     assert kept.summary["politeness_violations"] == 0
 
 
-def test_known_pages_are_asked_conditionally(kept: Kept) -> None:
+def test_known_pages_are_requested_conditionally(kept: Kept) -> None:
     asked = [
         entry for entry in kept.entries if "if-none-match" in entry.headers or "if-modified-since" in entry.headers
     ]

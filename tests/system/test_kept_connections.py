@@ -44,7 +44,7 @@ def _crawl(server: HostileServer, data: Path) -> teia.Summary:
 
 
 @pytest.mark.parametrize(("waits_for_the_next", "lost"), [(False, 0), (True, 1)])
-def test_a_server_that_closes_without_a_word_is_crawled_whole_and_rests(
+def test_a_server_that_closes_without_an_answer_is_crawled_whole_with_its_delay(
     tmp_path: Path, waits_for_the_next: bool, lost: int
 ) -> None:
     """Seen: half of all requests failed at a delay below a second, and each waited half a minute for its next try."""
@@ -58,7 +58,7 @@ def test_a_server_that_closes_without_a_word_is_crawled_whole_and_rests(
     assert min(gaps_s) >= DELAY_S * 0.95
 
 
-def test_robots_whose_kept_connection_died_is_asked_for_again_and_obeyed(tmp_path: Path) -> None:
+def test_robots_whose_kept_connection_died_is_requested_again_and_obeyed(tmp_path: Path) -> None:
     def rules(connection: socket.socket, seen: Seen) -> bool:
         if seen.connection > 1:
             connection.sendall(page(b"User-agent: *\nDisallow: /1\n", b"Content-Type: text/plain"))

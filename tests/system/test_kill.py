@@ -25,7 +25,7 @@ from teia.store.root import open_root
 from teia.transfer.read_all import committed_archive, known_urls
 from tests.waiting import until
 
-from .labs import Lab, crawl, crawling, kill_group, running_lab, log_text
+from .labs import Lab, crawl, crawling, kill_group, log_text, running_lab
 
 DELAY_S = 0.2
 EPOCH = "2026-11-01T00:00:00Z"

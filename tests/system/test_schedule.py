@@ -19,7 +19,7 @@ import pytest
 from teia.lab.server.witness import early_requests
 from tests.waiting import until
 
-from .labs import Lab, crawl, crawling, kill_group, running_lab, log_text
+from .labs import Lab, crawl, crawling, kill_group, log_text, running_lab
 
 DELAY_S = 0.2
 SPEC = """

@@ -122,7 +122,7 @@ def crawled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         return Crawled(folder / "data", lab.settled_entries(), lab.truth())
 
 
-def test_every_alias_is_recognised_and_asked_for_little(crawled: Crawled) -> None:
+def test_every_alias_is_recognised_and_gets_few_requests(crawled: Crawled) -> None:
     asked = Counter(entry.host for entry in crawled.entries)
     little = ENOUGH + (3 * KILLS if "killed" in str(crawled.data) else 0)
     pairs = {tuple(sorted({split(url).host for url in urls})) for urls in crawled.copies().values()}

@@ -30,7 +30,7 @@ from teia.records import Command
 from teia.store.root import open_root
 from teia.urls import split
 
-from .labs import Lab, crawl, crawling, running_lab, log_text
+from .labs import Lab, crawl, crawling, log_text, running_lab
 from .test_kill import EPOCH, LOG_WRITTEN_S, ArchiveWatch, pages_of, wait_for_request
 
 DELAY_S = 0.5
@@ -87,7 +87,9 @@ def terminate(process: subprocess.Popen[bytes], data: Path, chance: random.Rando
 
 
 def tell_to_stop(process: subprocess.Popen[bytes], data: Path, chance: random.Random) -> None:
-    send_command(open_root(data), None, Command.STOP, "stopped")  # what `teia stop` does, without the start of a process
+    send_command(
+        open_root(data), None, Command.STOP, "stopped"
+    )  # what `teia stop` does, without the start of a process
 
 
 def interrupt(process: subprocess.Popen[bytes], data: Path, chance: random.Random) -> None:

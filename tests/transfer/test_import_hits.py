@@ -42,7 +42,7 @@ def log(path: Path, *targets: str) -> Path:
     return path
 
 
-def test_pages_that_are_asked_for_are_found_and_weigh_more(root: Root, tmp_path: Path) -> None:
+def test_pages_that_are_requested_are_found_and_weigh_more(root: Root, tmp_path: Path) -> None:
     done = taken(root, log(tmp_path / "one.log", "/a", "/a?user=7", "/b", "http://other.test/x"))
     assert (done.hits, done.urls, done.urls_new, done.out_of_scope) == (3, 2, 2, 1)
     weigh = weigher(RefreshSettings(weights="hits"), root.collection("main").ranks)

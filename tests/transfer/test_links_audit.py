@@ -198,7 +198,7 @@ def write(folder: Path, sql: str) -> None:
         cell.close()
 
 
-def test_an_audit_finds_a_wrong_count_and_a_repair_mends_it(tmp_path: Path) -> None:
+def test_an_audit_finds_a_wrong_count_and_a_repair_fixes_it(tmp_path: Path) -> None:
     crawled(tmp_path)
     write(tmp_path, f"UPDATE urls SET in_links = 767 WHERE key = {key_of(B)}")
     found = audit_links(root_of(tmp_path), "main")

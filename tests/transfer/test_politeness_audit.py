@@ -43,7 +43,7 @@ def violations(
     return audit.violations
 
 
-def test_a_request_before_its_hosts_rest_was_over_is_found(tmp_path: Path) -> None:
+def test_a_request_before_its_hosts_delay_was_over_is_found(tmp_path: Path) -> None:
     assert violations(tmp_path, [row(0, None), row(5.2, 5.0)]) == 0
     assert violations(tmp_path, [row(0, None), row(3.0, 5.0)]) == 2, "early for its host and for its address"
 

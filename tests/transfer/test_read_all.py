@@ -6,7 +6,7 @@ from teia.transfer.read_all import audit_archives, idle_account
 from tests.crawler.crawled import Crawled
 
 
-def test_a_collection_at_rest_tells_what_its_crawl_told(crawled: Crawled) -> None:
+def test_a_stopped_collection_shows_what_its_crawl_reported(crawled: Crawled) -> None:
     account = idle_account(crawled.root, "main")
     for key in ("requests", "pages", "bytes", "urls_known", "urls_queued", "links", "archive_records"):
         assert account[key] == crawled.summary[key], key

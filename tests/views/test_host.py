@@ -35,7 +35,7 @@ def test_the_same_requests_are_found_before_and_after_they_are_rolled_out(tmp_pa
     assert look() == before
 
 
-def test_an_early_request_is_one_that_rested_too_little() -> None:
+def test_an_early_request_is_one_that_waited_too_little() -> None:
     assert timed_request(0, 1, "200", 1, 5.0, 4.99).is_early
     assert not timed_request(0, 1, "200", 1, 5.0, 4.9999).is_early
     assert not timed_request(0, 1, "200", 1, None, None).is_early

@@ -83,7 +83,7 @@ def test_why_not_yet_has_a_sentence_for_every_state(crawled: Crawled) -> None:
     assert "no more retries" in (view(crawled.root, failed).why_waiting or "")
 
 
-def test_a_waiting_url_says_how_many_are_before_it_and_until_when_its_host_rests(
+def test_a_waiting_url_says_how_many_are_before_it_and_when_the_delay_of_its_host_ends(
     copied: Root, crawled: Crawled
 ) -> None:
     host = max({split(url).host for url in crawled.urls}, key=lambda name: sum(name in url for url in crawled.urls))

@@ -96,7 +96,7 @@ def test_the_kth_url_of_a_host_comes_k_slots_after_it_is_ready(cut: Crawled) -> 
     assert [each.expected_s - now_s for each in of_a] == pytest.approx([n * slot_s for n in range(5)], abs=1e-4)
 
 
-def test_what_is_asked_for_is_what_is_listed(cut: Crawled) -> None:
+def test_what_is_requested_is_what_is_listed(cut: Crawled) -> None:
     root = open_root(cut.data)
     table, config = host_table(root, "main", 2e9), saved(root, "main").config
     with Lookup(root, "main") as lookup:
@@ -197,7 +197,7 @@ def test_how_fresh_a_host_could_be_depends_on_the_delay(cut: Crawled) -> None:
 # ---- can it be done -------------------------------------------------------------------------------------------------
 
 
-def test_a_pass_is_pages_times_rest() -> None:
+def test_a_pass_is_pages_times_delay() -> None:
     """UX acceptance 15."""
     found = compute_feasibility(line(visited=235_700, waits=HostWaitReasons(new=300_000), delay_s=5.0))
     assert found.pages == 535_700

@@ -191,7 +191,7 @@ def test_numbers_are_there_at_once_and_move_at_most_once_a_second(running: Runni
     context.close()
 
 
-def test_rows_wait_until_they_are_asked_for_and_pause_stops_every_change(running: Running, browser: Browser) -> None:
+def test_rows_wait_until_they_are_requested_and_pause_stops_every_change(running: Running, browser: Browser) -> None:
     """UX acceptance 16; the key p, and the button."""
     page = opened(running, browser)
     page.wait_for_selector("#done tr")

@@ -22,7 +22,7 @@ def test_the_catalogues_are_current(locale: str) -> None:
         assert path.with_suffix(".mo").read_bytes() == as_mo(read_po(file, locale=locale))
 
 
-def test_a_page_comes_in_the_language_that_was_asked_for(web: Web) -> None:
+def test_a_page_comes_in_the_language_that_was_requested(web: Web) -> None:
     client = web.client()
     assert "Busque em 4 páginas" in client.get("/", headers={"accept-language": "pt-PT, en;q=0.5"}).text
     assert "Search 4 pages" in client.get("/", headers={"accept-language": "fr"}).text

@@ -305,8 +305,8 @@ class CellLog:
     ) -> int:
         """Commit links for other cells and a record with this body, all or nothing; return the record's number.
 
-        `new_cell` is a cell that is split off this one: its first records are in the same batch, on condition that its log
-        is new (`NumberTaken`).
+        `new_cell` is a cell that is split off this one: its first records are in the same batch, on condition that its
+        log is new (`NumberTaken`).
         """
         pieces = [body[at : at + MAX_BODY_BYTES] for at in range(0, len(body), MAX_BODY_BYTES)] or [b""]
         before = [(self._subject("links", cell), data) for cell, data in links]

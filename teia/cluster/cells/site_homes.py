@@ -163,8 +163,8 @@ class SiteHomes:
     ) -> list[tuple[int, str]]:  # fmt: skip
         """Apply a message from another cell; return (host id, name) of hosts with new work.
 
-        Links for other cells are added to `forwarded`, if given, for a caller that applies more messages before it posts;
-        else they are posted now.
+        Links for other cells are added to `forwarded`, if given, for a caller that applies more messages before it
+        posts; else they are posted now.
         """
         if isinstance(message, SiteMoved):
             self._record_departure(cell, frontier, message.site, message.cell)

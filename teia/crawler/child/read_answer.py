@@ -60,7 +60,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 MAX_READINGS = 16
 MAX_CACHED_LINKS = 4_096
-"""Number of URLs whose decision a child caches, per `ReadSettings`: menus are on every page of a site. 2 MB when full."""
+"""Number of link decisions a child caches, per `ReadSettings`: menus are on every page of a site. 2 MB when full."""
 
 MAX_REPORTED = 50_000
 """Maximum number of entries of one sitemap or feed whose dates are used."""

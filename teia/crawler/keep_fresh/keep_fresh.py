@@ -1,15 +1,15 @@
 """Revisits of known pages: the work of `teia crawl --keep-fresh` in the commit thread (A13, P9).
 
-  note_visits  after each visit: set its page's next due time, in the transaction that settles the visit; `count_visits` counts
-               it once that is committed
+  note_visits  after each visit: set its page's next due time, in the transaction that settles the visit;
+               `count_visits` counts it once that is committed
   next_urls    a host's next URLs: new ones and known ones in turns, as `refresh.share` says. A known page that is not
                due yet is visited early if there is nothing else to do: a slot that is left unused is lost
   plan_again   hosts whose pages' rates changed are planned anew, one at a time, by a separate thread that opens the
                cell read-only; then some thousand of their due times move with each commit
 
 Due times are in the frontier (revisits.py), so a restart finds them. Memory holds a few numbers for each host, the
-plans of hosts that were visited lately, and the pages of the host being planned, PART_PAGES at a time. Keys are hashes, so a
-part is a fair sample of its host, and is planned by itself with its part of the slots.
+plans of hosts that were visited lately, and the pages of the host being planned, PART_PAGES at a time. Keys are hashes,
+so a part is a fair sample of its host, and is planned by itself with its part of the slots.
 
 The number of visits of a host is the one it really grants: from the delays that were applied (delay, Crawl-delay,
 Retry-After, response times), on average over its last requests.
@@ -199,7 +199,7 @@ class Refresh:
     def note_visits(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
         """Set the next due times of visited pages; inside the transaction that settles the visits.
 
-        A transaction that fails is repeated with the same visits, so nothing in memory changes here; see `count_visits`.
+        A transaction that fails is repeated with the same visits, so memory changes only in `count_visits`.
         """
         self._scheduled = []
         settled = [

@@ -39,9 +39,10 @@ class RoundAccount:
 
 
 class RevisitAll:
-    """A round over all cells of a collection; belongs to the commit thread, but any may read `has_pending_work`, `progress`.
+    """A round over all cells of a collection; belongs to the commit thread.
 
-    `has_pages` is False: nothing is left to do after everything was visited.
+    Any thread may read `has_pending_work` and `progress`. `has_pages` is False: nothing is left to do after everything
+    was visited.
     """
 
     has_pages = False

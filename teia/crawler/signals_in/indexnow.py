@@ -1,8 +1,8 @@
 """IndexNow pings: received by the server, proved by the crawler, weighed by the value of earlier pings.
 
 `teia serve` receives a ping (`receive`). The crawler's commit thread checks whether the key file was visited since, and
-holds the key (`prove_keys`), by the digest of the page in the frontier. The key file is fetched like any page, soon. Its
-fetch adds no trust in pings, because any client can cause it. Proven URLs go into the inbox, and from there to the
+holds the key (`prove_keys`), by the digest of the page in the frontier. The key file is fetched like any page, soon.
+Its fetch adds no trust in pings, because any client can cause it. Proven URLs go into the inbox, and from there to the
 frontier, unless the host's pings have proved to be worthless (`note_signal`).
 """
 

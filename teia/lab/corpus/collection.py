@@ -95,7 +95,14 @@ def cell_folder(folder: Path, number: int) -> Path:
 
 
 def open_or_make(
-    folder: Path, pages: int, seed: int, clock: Clock, *, cells: int = 4, semantics: bool = False, progress: Progress = print
+    folder: Path,
+    pages: int,
+    seed: int,
+    clock: Clock,
+    *,
+    cells: int = 4,
+    semantics: bool = False,
+    progress: Progress = print,
 ) -> CorpusCollection:
     """Return the collection in a folder; make it if it is missing or has other parameters or another version."""
     record = _read_record(folder)

@@ -144,7 +144,9 @@ class Corpus:
         return "\n".join((*paragraphs, *_paragraphs(words, random), f"n. {space.content * 1_000_003 + slot}"))
 
     @staticmethod
-    def _words(vocabulary: Vocabulary, subject: NDArray[np.int64], count: int, random: np.random.Generator) -> list[str]:
+    def _words(
+        vocabulary: Vocabulary, subject: NDArray[np.int64], count: int, random: np.random.Generator
+    ) -> list[str]:
         units = random.random((2, count))
         drawn = vocabulary.ranks(units[0])
         of_subject = units[1] < SUBJECT_SHARE

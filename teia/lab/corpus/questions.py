@@ -198,4 +198,6 @@ def list_kinds(queries: list[SampleQuery]) -> list[tuple[str, str]]:
     kind_order = {template.kind: index for index, template in enumerate(TEMPLATES)}
     band_order = {band: index for index, band in enumerate(BANDS)}
     found = {(query.kind, query.words) for query in queries}
-    return sorted(found, key=lambda each: (kind_order.get(each[0], len(TEMPLATES)), band_order.get(each[1], len(BANDS)), each))
+    return sorted(
+        found, key=lambda each: (kind_order.get(each[0], len(TEMPLATES)), band_order.get(each[1], len(BANDS)), each)
+    )

@@ -115,7 +115,8 @@ class Pastry:
         closer = [
             other
             for other in {*leaves, *self.table(node).values()}
-            if shared_digits(self.ids[other], target) >= row and id_distance(self.ids[other], target) < id_distance(own, target)
+            if shared_digits(self.ids[other], target) >= row
+            and id_distance(self.ids[other], target) < id_distance(own, target)
         ]
         # Across the end of the circle, neighbouring ids have no digits in common; then the nearest leaf is used.
         return min(closer or leaves, key=lambda other: (id_distance(self.ids[other], target), other))

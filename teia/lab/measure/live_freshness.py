@@ -53,7 +53,9 @@ def measure_freshness(world: World, root: Root, collection: str, now_s: float) -
     return fresh / total if total else None
 
 
-def _sample_captures(cells: tuple[OpenCell, ...]) -> Iterator[tuple[str, int, list[tuple[revisits.CapturedPage, float]]]]:
+def _sample_captures(
+    cells: tuple[OpenCell, ...],
+) -> Iterator[tuple[str, int, list[tuple[revisits.CapturedPage, float]]]]:
     """Yield each host, its number of captures, and all or part of them, each with its fetch time."""
     hosts = []
     for cell in cells:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 
 from teia.cluster.circle.circle import Circle
-from teia.cluster.circle.host_cell import cell_owners, cell_of_host
+from teia.cluster.circle.host_cell import cell_of_host, cell_owners
 from teia.lab.parallel.web import WebGraph
 from teia.urls import SLOTS, cell_starts, key_of
 

@@ -148,7 +148,9 @@ def announcements_table(result: ParasiteResult) -> Table:
         ResultRow(("new documents", "share"), new / total, 0.053),
         ResultRow(("total of requests", "number"), total, 8_870),
         ResultRow(
-            ("answered from the cache within 1 s", "share of requests to it"), count["served_within_1s"] / requested, 0.63
+            ("answered from the cache within 1 s", "share of requests to it"),
+            count["served_within_1s"] / requested,
+            0.63,
         ),
         ResultRow(("not in the cache any more", "share of requests to it"), count["not_cached"] / requested),
         ResultRow(("user requests", "number"), result.users),
@@ -168,7 +170,11 @@ def gain_table(with_parasite: ParasiteResult, without_parasite: ParasiteResult, 
     """Compare freshness with and without the parasite, with the same requests to servers."""
     rows = (
         ResultRow(("true freshness, all pages weighted equally",), with_parasite.fresh, without_parasite.fresh),
-        ResultRow(("true freshness, weighted by user requests",), with_parasite.fresh_for_users, without_parasite.fresh_for_users),
+        ResultRow(
+            ("true freshness, weighted by user requests",),
+            with_parasite.fresh_for_users,
+            without_parasite.fresh_for_users,
+        ),
         ResultRow(("requests to servers",), with_parasite.requests, without_parasite.requests),
     )
     note = (
@@ -194,7 +200,10 @@ def run_crawl(settings: ParasiteSettings) -> ParasiteResult:
         # 1. The lab runs in its own process. The same world, made again here, gives the truth about it.
         with lab_process(*flags) as ready:
             world = World(
-                WorldSpec.load(spec), epoch_s=from_iso(ready["epoch"]), port=ready["port"], address=check_loopback(address)
+                WorldSpec.load(spec),
+                epoch_s=from_iso(ready["epoch"]),
+                port=ready["port"],
+                address=check_loopback(address),
             )
             names = {host.name: host.address for host in world.hosts}
             squid = stack.enter_context(squid_process(names)) if settings.is_parasite else None
@@ -356,4 +365,6 @@ def truth(
 
 def current_visits(changes: Sequence[float], visits: Sequence[tuple[float, float]]) -> list[float]:
     """Return the times at which we obtained current copies. An outdated copy does not make the store fresher."""
-    return sorted(received for sent, received in visits if bisect_right(changes, sent) == bisect_right(changes, received))
+    return sorted(
+        received for sent, received in visits if bisect_right(changes, sent) == bisect_right(changes, received)
+    )

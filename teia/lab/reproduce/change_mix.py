@@ -51,7 +51,9 @@ def draw(changes: ChangeHistories, pages: int) -> dict[int, Floats]:
     for page in range(pages):
         change_process = changes.change_process(0, page)
         times = (time for time, _ in islice(changes.events(0, page, math.inf), GAPS_PER_PAGE + 1))
-        drawn[change_process.process].append([(later - earlier) * change_process.rate_per_day for earlier, later in pairwise(times)])
+        drawn[change_process.process].append(
+            [(later - earlier) * change_process.rate_per_day for earlier, later in pairwise(times)]
+        )
     return {process: np.array(rows) for process, rows in drawn.items()}
 
 

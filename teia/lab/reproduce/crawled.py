@@ -117,7 +117,11 @@ def crawled_world(
         flags = ["--spec", str(spec), "--port", "0", "--dns-address", "127.77.255.53:0"]
         with lab_process(*flags) as ready, root.locked():
             # One seed is enough: all hosts of a world are reachable from its first home page.
-            lab_settings = {"collection.seeds": tuple(ready["seeds"][:1]), "fetch.dns": ready["dns"], "scope.types": types}
+            lab_settings = {
+                "collection.seeds": tuple(ready["seeds"][:1]),
+                "fetch.dns": ready["dns"],
+                "scope.types": types,
+            }
             config = configure(root, "world", None, {}, {**CRAWL, **lab_settings, **(crawl or {})}).config
             summary = uvloop.run(_crawl(root, config, run.seed))
         # Shares and totals of a crawl that was cut off would be wrong, so it is an error.

@@ -148,7 +148,9 @@ def hops_table(found: _Found) -> Table:
 
 def known_table(found: _Found) -> Table:
     rows = [
-        ResultRow(_labels(kind, cost), cost.known_nodes, None if kind.known_nodes is None else kind.known_nodes(cost.nodes))
+        ResultRow(
+            _labels(kind, cost), cost.known_nodes, None if kind.known_nodes is None else kind.known_nodes(cost.nodes)
+        )
         for kind in KINDS
         for cost in found[kind.name]
     ]

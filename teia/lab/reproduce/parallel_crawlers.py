@@ -21,10 +21,10 @@ import numpy as np
 
 from teia.clock import WallClock
 from teia.lab.parallel.crawl import Mode, ParallelCrawlResult, crawl
-from teia.lab.parallel.measures import communication, coverage, overlap, coverage_and_overlap, quality
+from teia.lab.parallel.measures import communication, coverage, coverage_and_overlap, overlap, quality
 from teia.lab.parallel.split import SPLITS
 from teia.lab.parallel.web import WebGraph, read_graph
-from teia.lab.reproduce.nodes import run_nodes, format_toml
+from teia.lab.reproduce.nodes import format_toml, run_nodes
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
@@ -172,7 +172,9 @@ def modes_table(study: Study) -> Table:
             for mode in Mode:
                 study.run.progress(f"A16: {mode.value}, {processes} processes, by {split}")
                 rows += [
-                    ResultRow((mode.value, split, f"{processes}", name), value, study.single_process(split, processes)[name])
+                    ResultRow(
+                        (mode.value, split, f"{processes}", name), value, study.single_process(split, processes)[name]
+                    )
                     for name, value in study.measures(mode, split, processes)
                 ]
     note = (

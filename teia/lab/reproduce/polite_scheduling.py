@@ -80,7 +80,9 @@ def _vary(
             run.progress(f"P6: {what} {value:g}, rates per {unit}, {size}")
             # The unit is not part of the random key, so both units have the same world up to the scale of rates.
             theta, rates = (value, "uniform") if what == "theta" else (1.0, f"zipf:{value:g}")
-            found[unit, value] = one_day(draw_paper_world(run.random(6, int(10 * value)), size, unit, theta, rates), POLICIES)
+            found[unit, value] = one_day(
+                draw_paper_world(run.random(6, int(10 * value)), size, unit, theta, rates), POLICIES
+            )
     return found
 
 
@@ -201,7 +203,9 @@ def printed_budget(run: ExperimentInput) -> Table:
     for unit in UNITS:
         for theta in (0.5, 1.0):
             run.progress(f"P6: R as printed, theta {theta:g}, rates per {unit}, {QUICK}")
-            world = replace(draw_paper_world(run.random(8, int(10 * theta)), QUICK, unit, theta), budget=10 * QUICK.budget)
+            world = replace(
+                draw_paper_world(run.random(8, int(10 * theta)), QUICK, unit, theta), budget=10 * QUICK.budget
+            )
             quick = replace(world, crawlers=replace(world.crawlers, pages_per_s=10 * world.crawlers.pages_per_s))
             for speed, each in (("as said", world), ("ten times that", quick)):
                 found = one_day(each, ("psp", "m-wolf"))

@@ -135,7 +135,10 @@ def number_text(value: float | None) -> str:
 def compute_digest(results: Sequence[Table | Figure], input_lines: Iterable[str] = ()) -> str:
     """Return the SHA-256 over `input_lines` and every number that does not vary, as `number_text` shows it."""
     # Numbers have six digits here, so that differences in the last bits between machines seldom matter.
-    lines = [*input_lines, *itertools.chain.from_iterable(_digest_lines(result) for result in results if not result.varies)]
+    lines = [
+        *input_lines,
+        *itertools.chain.from_iterable(_digest_lines(result) for result in results if not result.varies),
+    ]
     if not lines:
         raise ValueError("all results vary and there is no input: there is no data for a digest")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from teia.clock import WallClock
-from teia.lab.reproduce.nodes import COLLECTION, run_nodes, format_toml
+from teia.lab.reproduce.nodes import COLLECTION, format_toml, run_nodes
 from teia.lab.server.process import lab_process
 from teia.lab.world.regions import format_countries
 from teia.lab.world.spec import WorldSpec

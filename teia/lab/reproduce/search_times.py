@@ -125,7 +125,9 @@ def cost_table(found: CorpusCollection) -> Table:
             record.index_bytes / record.pages,
             (DATA_BYTES + INDEX_BYTES) / THEIR_PAGES,
         ),
-        ResultRow(("bytes of text a page", "data: 2,053 MB"), record.text_bytes / record.pages, DATA_BYTES / THEIR_PAGES),
+        ResultRow(
+            ("bytes of text a page", "data: 2,053 MB"), record.text_bytes / record.pages, DATA_BYTES / THEIR_PAGES
+        ),
     )
     note = (
         f"Ours: {record.pages:,} pages in {record.seconds:.0f} s, of which {record.corpus_s:.0f} s invented them;"

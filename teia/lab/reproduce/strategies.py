@@ -19,7 +19,7 @@ from teia.errors import LabError
 from teia.lab.reproduce.comparing import describe, mann_whitney, t_test
 from teia.lab.reproduce.crawled import settings_lines, world_lines
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
-from teia.lab.reproduce.rounds import CRAWL, ISOLATED, FinishedRounds, RoundResult, run_round, study_id, round_world
+from teia.lab.reproduce.rounds import CRAWL, ISOLATED, FinishedRounds, RoundResult, round_world, run_round, study_id
 
 STRATEGIES = (ISOLATED, "hash", "geo", "rtt")
 """Names of `teia node --strategy`; the paper's are Isolado, DHT, GEO and RTT."""

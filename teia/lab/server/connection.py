@@ -93,9 +93,26 @@ class Connection(asyncio.Protocol):
     """A connection in one of the module's states. `_head` is set while answering, `_ignores_input` from draining on."""
 
     __slots__ = (
-        "_address", "_answer", "_requested_s", "_buffer", "_client", "_ignores_input", "_state", "_client_ended", "_client_ended_s", "_head",
-        "_latest_s", "_last_progress", "_reading_paused", "_sent_s", "_skip_bytes", "_start_s", "_timer", "_transport",
-        "_unsent", "_writing_paused",
+        "_address",
+        "_answer",
+        "_buffer",
+        "_client",
+        "_client_ended",
+        "_client_ended_s",
+        "_head",
+        "_ignores_input",
+        "_last_progress",
+        "_latest_s",
+        "_reading_paused",
+        "_requested_s",
+        "_sent_s",
+        "_skip_bytes",
+        "_start_s",
+        "_state",
+        "_timer",
+        "_transport",
+        "_unsent",
+        "_writing_paused",
     )  # fmt: skip
 
     def __init__(self, state: LabServerState) -> None:

@@ -89,7 +89,9 @@ class LabControl:
         try:
             until_s = from_iso(params["until"]) if "until" in params else now_s
         except ValueError:
-            raise RefusedRequest(400, f"until={params['until']} is not a time; write it like {iso_utc(now_s)}") from None
+            raise RefusedRequest(
+                400, f"until={params['until']} is not a time; write it like {iso_utc(now_s)}"
+            ) from None
         found = truth.find_line(self._world, url, until_s)
         if found is None:
             raise RefusedRequest(404, f"{url} is not a page of this web")

@@ -24,7 +24,7 @@ from teia.clock import Clock
 from teia.errors import LabError
 from teia.lab.server.connection import Connection, LabServerState, Responder
 from teia.lab.server.dns import Names, serve_names
-from teia.lab.server.listen import raise_file_limit, open_datagram_socket, open_listeners, check_loopback, reserve_port
+from teia.lab.server.listen import check_loopback, open_datagram_socket, open_listeners, raise_file_limit, reserve_port
 from teia.lab.server.requestlog import RequestLog
 
 DNS_HOST = "127.77.255.53"
@@ -76,7 +76,9 @@ class LabServer:
         self.dns = dns
         self.control = ""
         self.log_path = log
-        self.addresses = sorted({check_loopback(host.address) for host in web.names.values()}, key=ipaddress.IPv4Address)
+        self.addresses = sorted(
+            {check_loopback(host.address) for host in web.names.values()}, key=ipaddress.IPv4Address
+        )
         self._web = web
         self._clock = clock
         self._control = control

@@ -22,8 +22,8 @@ from teia.frontier.cell.rows import url_from
 from teia.lab.simulate.run import SimulationSettings, simulate
 from teia.lab.whatif.backtest import Backtest, backtest
 from teia.lab.whatif.judging import Judge, MeanEstimate, draw_worlds, estimate_mean
-from teia.lab.whatif.live import LivePolicy, part_slots, slots_within_budget, make_world
-from teia.lab.whatif.pace import HostBehaviour, Paces, Terms, read_behaviour, compute_paces, mean_delays
+from teia.lab.whatif.live import LivePolicy, make_world, part_slots, slots_within_budget
+from teia.lab.whatif.pace import HostBehaviour, Paces, Terms, compute_paces, mean_delays, read_behaviour
 from teia.lab.whatif.past import Past, read_past
 from teia.refresh.bound import steady_optimum
 from teia.refresh.history import DAY_S
@@ -165,7 +165,9 @@ def what_if(
         evaluations.append(_evaluate(future, rates, settling_s, request, clock))
     reached(1.0)
     # 5. Both sides list the same hosts, so that a reader can compare their loads.
-    busiest = np.argsort(-np.max([each.requests for each in evaluations], axis=0), kind="stable").tolist()[: request.top]
+    busiest = np.argsort(-np.max([each.requests for each in evaluations], axis=0), kind="stable").tolist()[
+        : request.top
+    ]
     sides = [_side(each, busiest) for each in evaluations]
     share = np.concatenate([part.prior_share for part in past.parts])
     return WhatIf(
@@ -205,9 +207,13 @@ class _Future:
         crawlers = Crawlers(terms.nodes, machine.pages_per_s) if machine.was_the_limit else FREE
         world = own_slot_world = make_world(past, part_slots(past, pace.slot_s), config.refresh, crawlers)
         if terms.budget is not None:
-            world = replace(own_slot_world, politeness_s=slots_within_budget(own_slot_world, terms.budget, config.refresh.floor))
+            world = replace(
+                own_slot_world, politeness_s=slots_within_budget(own_slot_world, terms.budget, config.refresh.floor)
+            )
             # The bound distributes the budget itself: it needs the hosts' own slots, and the budget as a number.
-            own_slot_world = replace(own_slot_world, budget=max(1, round(terms.budget * own_slot_world.horizon_s / DAY_S)))
+            own_slot_world = replace(
+                own_slot_world, budget=max(1, round(terms.budget * own_slot_world.horizon_s / DAY_S))
+            )
         return cls(terms, past, behaviour, pace, own_slot_world, world, config)
 
     @property
@@ -348,7 +354,9 @@ def _late_urls(evaluation: _Evaluation) -> tuple[str, ...]:
 
 def _url(past: Past, host: int, key: int) -> str:
     of_host = past.hosts[host]
-    (row,) = revisits.captured_pages_at(of_host.cell.frontier.db, [(slot_of(site_of(of_host.name)), of_host.host_id, key)])
+    (row,) = revisits.captured_pages_at(
+        of_host.cell.frontier.db, [(slot_of(site_of(of_host.name)), of_host.host_id, key)]
+    )
     return url_from(of_host.name, row.tail) if row is not None else of_host.name
 
 

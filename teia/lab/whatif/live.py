@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from teia.config.sections import RefreshSettings
-from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, intervals, host_world, visit_price
+from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, host_world, intervals, visit_price
 from teia.lab.whatif.past import HostPages, Past
 from teia.refresh.intensities import plan_intensities
 from teia.refresh.merge import Timetable

@@ -159,7 +159,9 @@ def _logged_delays(source: Source, least_s: float, factor: float) -> dict[str, f
 # ---- resulting paces -------------------------------------------------------------------------------------------------
 
 
-def compute_paces(past: Past, behaviour: HostBehaviour, delay_s: Floats, config: Config, terms: Terms, length_s: float) -> Paces:
+def compute_paces(
+    past: Past, behaviour: HostBehaviour, delay_s: Floats, config: Config, terms: Terms, length_s: float
+) -> Paces:
     """Return the mean time between visits over `length_s`, before any budget."""
     courtesy = replace(config.courtesy, delay_s=terms.delay_s)
     request_s = (delay_s + behaviour.took_s + behaviour.late_s) / courtesy.per_host

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, to_columns, learn_priors
+from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, learn_priors, to_columns
 from teia.crawler.keep_fresh.observe import decode_errors
 from teia.crawler.keep_fresh.weights import weigher
 from teia.errors import LabError

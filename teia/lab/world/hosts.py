@@ -150,7 +150,9 @@ def _make_host(
     sibling = hosts[-1] if hosts and unit(*key, "domain") < sites.same_domain else None
     code = sibling.language if sibling else "pt" if unit(*key, "language") < sites.portuguese else "en"
     language = LANGUAGES[code]
-    name, domain, title = _name_in_domain(sibling, language, key, taken) if sibling else _make_name(language, key, taken)
+    name, domain, title = (
+        _name_in_domain(sibling, language, key, taken) if sibling else _make_name(language, key, taken)
+    )
     shares_address = hosts and unit(*key, "address") < sites.shared_address
     is_small, is_leaf = index >= count / 2 and index > 0, index > 0 and BRANCHES * index + 1 >= count
     latin = unit(*key, "charset") < sites.latin1
@@ -182,7 +184,9 @@ def _make_host(
         sitemap=_draw_kind(spec.sitemaps, ("honest", "lying", "bare"), *key, "sitemap"),
         feed=_draw_kind(spec.feeds, ("rss", "atom"), *key, "feed"),
         # A page with a new session id at every visit has no honest validator.
-        validators="none" if session else _draw_kind(spec.validators, ("honest", "eager", "frozen"), *key, "validators"),
+        validators="none"
+        if session
+        else _draw_kind(spec.validators, ("honest", "eager", "frozen"), *key, "validators"),
         validator_form=pick(("both", "both", "etag", "date"), *key, "validator form"),
         gzip=unit(*key, "gzip") < sites.gzip,
         chunked=unit(*key, "chunked") < sites.chunked,

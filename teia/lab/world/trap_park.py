@@ -167,7 +167,11 @@ def _calendar(_space: UrlSpace, path: bytes) -> Written:
     month = Month(b"calendar", int(found.group(1)), int(found.group(2)))
     count_around = [(b"/" + each.path, b"%d/%d" % (each.month, each.year)) for each in month.neighbours]
     if day:
-        return b"%d-%02d-%b" % (month.year, month.month, day.group(3)), b"There are no events on this day.", count_around
+        return (
+            b"%d-%02d-%b" % (month.year, month.month, day.group(3)),
+            b"There are no events on this day.",
+            count_around,
+        )
     days = [(b"/%b/%02d" % (month.path, n), b"%d" % n) for n in range(1, 29)]
     return b"%d/%d" % (month.month, month.year), b"There are no events in this month.", [*count_around, *days]
 

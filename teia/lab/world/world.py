@@ -149,12 +149,18 @@ class World:
         state = self.state(space, slot, now_s)
         claimed = NO_CLAIM
         if host.validators != "none":
-            first_s = self.time_s(-self.changes.change_process(host.content, slot).age) if host.validators == "frozen" else 0.0
+            first_s = (
+                self.time_s(-self.changes.change_process(host.content, slot).age)
+                if host.validators == "frozen"
+                else 0.0
+            )
             claimed = claim(host, slot, state[:2], first_s, self.time_s(state.changed), now_s)
             if request.headers and claimed.matches(request):
                 return WorldAnswer(304, b"Server: %b\r\n%b" % (host.server.encode(), claimed.headers))
         if target.kind is _PDF:
-            return WorldAnswer(200, headers_of(host, "application/pdf") + claimed.headers, self._pdf(space, slot, state))
+            return WorldAnswer(
+                200, headers_of(host, "application/pdf") + claimed.headers, self._pdf(space, slot, state)
+            )
         session = self._session(host, now_s) if host.session else b""
         frame = self._frames.get(host.index) or self.frame(space)
         body = self._writer.write(space, frame, slot, state, session)

@@ -55,7 +55,7 @@ def test_nonsense_is_refused_with_one_line_and_nothing_is_written(
     assert (at_rest / "main" / "teia.toml").read_bytes() == before
 
 
-def test_changes_at_rest_say_that_no_crawl_is_running_and_keep_what_a_person_wrote(teia: Teia, at_rest: Path) -> None:
+def test_changes_without_a_crawl_say_so_and_keep_what_a_person_wrote(teia: Teia, at_rest: Path) -> None:
     file = at_rest / "main" / "teia.toml"
     done = teia("set", "delay=7", "--data", str(at_rest))
     assert done.stderr == "main: courtesy.delay_s = 7.0 (was 0.2); saved; no crawl is running\n"

@@ -45,7 +45,7 @@ def test_columns_are_aligned(teia: Teia, tmp_path: Path) -> None:
     assert [line[:end].split()[-1] for line in lines[at + 1 : at + 4]] == ["5", "1", "1"]
 
 
-def test_lists_are_as_long_as_asked_for(teia: Teia, tmp_path: Path) -> None:
+def test_lists_are_as_long_as_requested(teia: Teia, tmp_path: Path) -> None:
     make(tmp_path / "data")
     result = json.loads(teia("report", "hosts", "--data", "data", "--top", "1", "--json").stdout)
     assert [row["host"] for row in result["rows"]] == ["a.test"]

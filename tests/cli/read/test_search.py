@@ -70,7 +70,7 @@ def test_every_part_of_a_score_can_be_seen(teia: Teia, data: Path) -> None:
     assert said["hits"][0]["explanation"]["components"]
 
 
-def test_facets_expansion_and_language_can_be_asked_for(teia: Teia, data: Path) -> None:
+def test_facets_expansion_and_language_can_be_requested(teia: Teia, data: Path) -> None:
     words = ("search", "april imposto", "--data", str(data), "--facets", "--expand", "--language", "pt")
     said = json.loads(teia(*words, "--json").stdout)
     assert said["facets"]["host"] == {"a.test": 2, "b.test": 1}

@@ -56,7 +56,7 @@ async def grow(log: CellLog, folder: CellFolder, thread: LoopThread, commits: in
     await asyncio.to_thread(work)
 
 
-def test_the_next_keeper_has_a_copy_before_it_gets_the_cell(own_nats: Nats, tmp_path: Path) -> None:
+def test_the_next_owner_has_a_copy_before_it_gets_the_cell(own_nats: Nats, tmp_path: Path) -> None:
     """NATS.md 3.3: it restores and follows first; then the release is seen at once."""
     with LoopThread() as thread:
 

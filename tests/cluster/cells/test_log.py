@@ -67,7 +67,7 @@ def test_records_are_read_as_they_were_written(nats: Nats) -> None:
     nats.run(main())
 
 
-def test_a_stale_keepers_commit_is_refused(nats: Nats) -> None:
+def test_a_stale_owners_commit_is_refused(nats: Nats) -> None:
     """Issue 7, NATS.md 3.2: from the instant another takes the cell, by the server, with its links."""
 
     async def main() -> None:

@@ -379,7 +379,7 @@ def test_a_host_has_no_more_requests_ahead_of_the_commit_than_may_be_repeated() 
     assert all(hasty.asks("a.test") for _ in range(10 * AHEAD))  # where nothing rests, speed is what is wanted
 
 
-def test_a_host_whose_owner_agreed_to_a_shorter_rest_need_not_wait_until_pages_are_gathered() -> None:
+def test_a_host_whose_owner_agreed_to_a_shorter_delay_need_not_wait_until_pages_are_gathered() -> None:
     """What it may have ahead is as much as others have; so its pages are committed as soon as it waits for that."""
     asking = Asking(agreed_delays=("fast.test=0.2 Ana Souza",))
     crawl = asking.crawl
@@ -391,7 +391,7 @@ def test_a_host_whose_owner_agreed_to_a_shorter_rest_need_not_wait_until_pages_a
     assert asking.begun == [("usual.test", 5.0)] * AHEAD + [("fast.test", 0.2)] * AHEAD
 
 
-def test_nothing_is_asked_for_while_a_commit_is_late() -> None:
+def test_nothing_is_requested_while_a_commit_is_late() -> None:
     """RELIABILITY figure 9: while NATS elects, no pages are gathered that another node might have to ask for again."""
     crawl, clock = NodeCrawl.__new__(NodeCrawl), VirtualClock()
     crawl._clock, crawl._last_group, crawl.config = clock, 0.0, Config()
@@ -406,7 +406,7 @@ def test_nothing_is_asked_for_while_a_commit_is_late() -> None:
 def test_a_site_does_not_leave_while_a_page_of_it_that_the_cache_gave_is_not_committed() -> None:
     asking = Asking()
     crawl = asking.crawl
-    crawl._open = 0
+    crawl._open_visits = 0
     crawl.analyzer = Analyzer(cast("Any", None), PlacementSettings(), "a", dict, SiteHomes([0], []), asking.clock)
     queue = HostQueue("a.test", 1, 0, 0, DelayTarget("a.test"))
     crawl.analyzer.add_queue(queue)

@@ -62,7 +62,7 @@ def lonely(own_nats: Nats) -> Nats:
     return own_nats
 
 
-def test_cells_are_shared_out_and_each_has_one_keeper(lonely: Nats) -> None:
+def test_cells_are_shared_out_and_each_has_one_owner(lonely: Nats) -> None:
     """A2: no server is ever visited by two nodes."""
 
     async def main() -> None:
@@ -309,7 +309,7 @@ def members(nats: Nats, collection: str, *names: str) -> Iterator[list[Member]]:
             member.end()
 
 
-def test_a_keeper_that_was_stopped_wakes_up_as_nobody(lonely: Nats) -> None:
+def test_an_owner_that_was_stopped_wakes_up_as_nobody(lonely: Nats) -> None:
     """RELIABILITY 51 and figure 9: SIGSTOP for longer than a session; 0 double commits, and it knows."""
 
     async def main() -> None:
@@ -348,7 +348,7 @@ async def check_one_keeper_at_a_time(log: CellLog) -> None:
 
 
 @pytest.mark.slow
-def test_faults_of_nodes_and_servers_never_give_a_cell_two_keepers(three_nats: Nats) -> None:
+def test_faults_of_nodes_and_servers_never_give_a_cell_two_owners(three_nats: Nats) -> None:
     """RELIABILITY figure 9, small: nodes stopped and killed, a NATS server killed, others restarted in between."""
 
     async def main() -> None:

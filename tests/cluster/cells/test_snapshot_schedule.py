@@ -82,7 +82,7 @@ def test_a_log_that_grows_fast_or_has_no_room_is_copied_at_once(kept: OwnedCell)
     assert watched.look()
 
 
-def test_a_keeper_that_wrote_nothing_makes_room_too(kept: OwnedCell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_owner_that_wrote_nothing_makes_room_too(kept: OwnedCell, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a restart nothing can be written while room is short: what made it short is of the keeper before."""
     settings = ClusterSettings(snapshot_s=1e6)
     Watched(kept, settings).write(1_000)

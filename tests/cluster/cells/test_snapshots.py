@@ -32,7 +32,7 @@ def save(kept: OwnedCell, snapshots: Snapshots, log: object, node: str = "a", *,
 
 
 @pytest.mark.parametrize("place", ["folder", "nats"])
-def test_a_new_keeper_has_the_same_file_from_snapshot_and_log(kept: OwnedCell, place: str) -> None:
+def test_a_new_owner_has_the_same_file_from_snapshot_and_log(kept: OwnedCell, place: str) -> None:
     """Issue 7: take-over from snapshot plus replay; in a folder that never saw the cell."""
     if place == "nats":
         kept.objects = NatsObjects(kept.wire, kept.nats.clock, f"snap_{kept.collection}", kept.nats.count)
@@ -196,7 +196,7 @@ def test_a_damaged_snapshot_that_the_log_was_purged_for_is_left_to_others(kept: 
     kept.become_owner("a", kept.snapshots())  # it has a copy of its own
 
 
-def test_a_stale_keepers_snapshot_is_refused(kept: OwnedCell) -> None:
+def test_a_stale_owners_snapshot_is_refused(kept: OwnedCell) -> None:
     """NATS.md 3.6 step 3: and what it stored is swept by the next one that counts."""
     snapshots = kept.snapshots()
     stale, _ = kept.become_owner("a", snapshots)

@@ -184,7 +184,7 @@ def test_a_cell_becomes_two_and_nothing_is_lost(halves: Halves) -> None:
     halves.check_halves("a")
 
 
-def test_a_keeper_that_lost_its_cell_cannot_split_it(halves: Halves) -> None:
+def test_an_owner_that_lost_its_cell_cannot_split_it(halves: Halves) -> None:
     """It is refused by NATS, and what it stored for the new cell is named by nobody."""
     halves.folder_of("b")
     halves.take_over("b")
@@ -213,7 +213,7 @@ def test_a_death_after_the_batch_leaves_both_cells(halves: Halves, monkeypatch: 
     halves.check_halves("b")
 
 
-def test_a_death_before_it_was_said_is_made_good_by_the_next_keeper(
+def test_a_death_before_it_was_reported_is_made_good_by_the_next_owner(
     halves: Halves, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until then nobody opens the old cell as if it were whole."""
@@ -281,7 +281,7 @@ def test_a_split_that_cannot_go_on_is_given_up_with_the_reason(halves: Halves, m
     halves.check_halves("a")
 
 
-def test_a_split_that_nobody_wishes_for_any_more_is_said_by_whoever_opens_the_cell(
+def test_a_split_that_nobody_wants_any_more_is_reported_by_whoever_opens_the_cell(
     halves: Halves, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*_: object) -> None:

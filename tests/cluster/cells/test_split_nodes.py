@@ -96,7 +96,7 @@ def check_asked_once(lab: Lab, since: int, epochs: dict[int, list[CellEpoch]]) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_a_keeper_that_is_killed_while_it_splits_loses_nothing(
+def test_an_owner_that_is_killed_while_it_splits_loses_nothing(
     own_nats: Nats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """kill -9 at a random moment of a split: the old cell or both new ones, never half; repeats as with any death."""

@@ -73,7 +73,7 @@ def test_after_whatever_happened_every_look_up_finds_the_successor(actions: list
 
 
 @pytest.mark.heavy
-def test_a_thousand_points_mend_after_a_tenth_crashed_and_others_joined() -> None:
+def test_a_thousand_points_recover_after_a_tenth_crashed_and_others_joined() -> None:
     """One message in twenty is lost. Look-ups are right on the way, too: the owner itself has answered."""
 
     async def main() -> None:
@@ -98,7 +98,7 @@ def test_a_thousand_points_mend_after_a_tenth_crashed_and_others_joined() -> Non
 
 
 @pytest.mark.slow
-def test_ten_thousand_points_mend() -> None:
+def test_ten_thousand_points_recover() -> None:
     async def main() -> None:
         network = Network(seed=4)
         network.build(f"n{n}" for n in range(10_000))

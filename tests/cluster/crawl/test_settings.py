@@ -78,7 +78,7 @@ def test_a_change_that_no_node_would_hear_is_refused_and_changes_nothing(folder:
     assert "no node is running on" in done.stderr
 
 
-def test_deeds_on_many_urls_are_refused(folder: Root) -> None:
+def test_actions_on_many_urls_are_refused(folder: Root) -> None:
     """Nobody could carry them out, and whoever serves the folder would try every second."""
     control = ControlFile(folder.path / "control.sqlite")
     try:

@@ -79,7 +79,7 @@ def test_an_address_of_one_node_costs_one_write(nats: Nats, unique: str) -> None
     nats.run(main())
 
 
-def test_an_address_rests_between_the_requests_of_different_nodes(nats: Nats, unique: str) -> None:
+def test_an_address_has_its_delay_between_the_requests_of_different_nodes(nats: Nats, unique: str) -> None:
     """RELIABILITY 22: 0 early requests, one at a time; every node comes to its turn."""
     chance = random.Random(5)
 
@@ -107,7 +107,7 @@ def test_an_address_rests_between_the_requests_of_different_nodes(nats: Nats, un
     nats.run(main())
 
 
-def test_an_agreed_rest_holds_at_an_address_whose_requests_were_cut_off(nats: Nats, unique: str) -> None:
+def test_an_agreed_delay_holds_at_an_address_whose_requests_were_cut_off(nats: Nats, unique: str) -> None:
     """As it does on one machine: not where another site is there too, for its owner agreed to nothing."""
 
     async def main() -> None:
@@ -144,7 +144,7 @@ def test_a_turn_is_not_passed_on_during_a_request(nats: Nats, unique: str) -> No
     nats.run(main())
 
 
-def test_who_died_is_followed_after_a_full_rest_and_a_slow_address_after_a_longer_one(nats: Nats, unique: str) -> None:
+def test_who_died_is_followed_after_a_full_delay_and_a_slow_address_after_a_longer_one(nats: Nats, unique: str) -> None:
     """Rests survive a death: the usual one, and one that was longer because the answer was slow."""
 
     async def main() -> None:
@@ -170,7 +170,7 @@ async def timed(nats: Nats, leases: AddressLeases, address: str) -> float:
     return nats.clock.ticks_s()
 
 
-def test_who_left_is_followed_at_once_after_a_rest(nats: Nats, unique: str) -> None:
+def test_who_left_is_followed_at_once_after_a_delay(nats: Nats, unique: str) -> None:
     async def main() -> None:
         address = new_address()
         async with nodes(nats, unique, 2) as (one, other):
@@ -183,7 +183,7 @@ def test_who_left_is_followed_at_once_after_a_rest(nats: Nats, unique: str) -> N
     nats.run(main())
 
 
-def test_a_rest_that_was_not_told_is_kept_by_whoever_follows(nats: Nats, unique: str) -> None:
+def test_a_delay_that_was_not_told_is_kept_by_whoever_follows(nats: Nats, unique: str) -> None:
     """Rests of up to twice the usual are not in the key; who takes the turn of a node that left waits as long."""
 
     async def main() -> None:

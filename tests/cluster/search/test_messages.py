@@ -104,7 +104,7 @@ def stranger(nats: Nats, collection: str) -> Iterator[tuple[LoopThread, Any]]:
         thread.wait_for(wire.end())
 
 
-def test_a_node_of_another_version_is_not_asked_and_named(nats: Nats, unique: str, tmp_path: Path) -> None:
+def test_a_node_of_another_version_is_not_queried_and_named(nats: Nats, unique: str, tmp_path: Path) -> None:
     root = make_root(tmp_path, unique, {0: [page("http://a.test/", "common words")]}, 2)
     with stranger(nats, unique), answering_node(nats, root, unique, "a") as node:
         node.keep(1, 0)

@@ -116,7 +116,7 @@ def test_a_death_and_who_took_its_cells_are_told(root: Root) -> None:
     asyncio.run(_lives_and_dies(root))
 
 
-def test_a_cell_that_is_handed_over_is_the_new_keepers(root: Root) -> None:
+def test_a_cell_that_is_handed_over_is_the_new_owners(root: Root) -> None:
     asyncio.run(_handed_over(root))
 
 

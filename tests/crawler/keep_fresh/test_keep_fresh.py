@@ -59,7 +59,7 @@ def test_neither_idles_while_the_other_has_work(share: float) -> None:
 # ---- pages come again -----------------------------------------------------------------------------------------------
 
 
-def test_known_pages_come_again_and_are_asked_conditionally(tmp_path: Path) -> None:
+def test_known_pages_come_again_and_are_requested_conditionally(tmp_path: Path) -> None:
     """A13. All pages are found, then all are visited again, with the validators that were kept."""
     world = quiet_world(**WEB, validators__honest=1.0)
     with fresh_web(world, tmp_path) as web:

@@ -54,7 +54,7 @@ def queue_of(crawl: Crawl) -> tuple[int, HostQueue]:
     raise AssertionError("nothing waits")
 
 
-def test_all_known_pages_are_asked_for_with_the_next_commit(tmp_path: Path) -> None:
+def test_all_known_pages_are_requested_with_the_next_commit(tmp_path: Path) -> None:
     with a_round(tmp_path) as (crawl, again):
         assert again.has_pending_work
         done = crawl.committer.commit(CommitGroup())

@@ -11,7 +11,7 @@ def rename(names: AliasNames, alias: HostQueue, main: str, schedule: HostSchedul
     names.apply([(alias.host, main)], [], {alias.host: alias}, schedule.politeness)
 
 
-def test_a_host_in_line_rests_with_its_main_name_from_then_on() -> None:
+def test_a_queued_host_shares_the_delay_of_its_main_name_from_then_on() -> None:
     schedule, names = make_schedule(delay_s=5), AliasNames(None)
     main, alias = add(schedule, "main", 1, 2), add(schedule, "alias", 3, 4)
     assert start_next(schedule, 100) is main
@@ -39,7 +39,7 @@ def test_a_request_under_way_ends_where_it_began() -> None:
     assert alias.server is main.server
 
 
-def test_a_name_that_is_itself_again_rests_by_itself() -> None:
+def test_a_name_that_is_itself_again_has_its_own_delay() -> None:
     schedule, names = make_schedule(), AliasNames(None)
     alias = add(schedule, "alias", 2)
     for to in ("main", ""):

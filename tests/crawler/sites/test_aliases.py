@@ -125,7 +125,7 @@ def test_reports_and_sql_name_the_aliases(www: Crawled) -> None:
         assert log.query(sql).rows == [("www.x.test", "x.test")]
 
 
-def test_an_alias_rests_with_its_main_name(www: Crawled) -> None:
+def test_an_alias_shares_the_delay_of_its_main_name(www: Crawled) -> None:
     queues = www.crawls[0].queues
     assert queues["www.x.test"].server is queues["x.test"].server
     assert early_requests(www.entries, 0.05, lambda entry: entry.host) == []
@@ -160,7 +160,7 @@ def test_links_to_an_alias_lead_to_the_main_name_from_then_on(tmp_path: Path) ->
         find_entry(lookup, f"http://www.x.test:{first.port}/late", Config())
 
 
-def test_a_name_that_only_redirects_is_not_asked_for_every_page(tmp_path: Path) -> None:
+def test_a_name_that_only_redirects_gets_no_request_for_every_page(tmp_path: Path) -> None:
     main = site(30)
 
     def moved(request: WorldRequest) -> WorldAnswer:
@@ -190,7 +190,7 @@ def test_pages_that_name_their_own_host_are_still_the_same(tmp_path: Path) -> No
     assert min(len(paths(crawled, host)) for host in ("a.test", "b.test")) <= 6
 
 
-def test_home_pages_that_nobody_links_to_are_asked_for_before_a_decision(tmp_path: Path) -> None:
+def test_home_pages_that_nobody_links_to_are_requested_before_a_decision(tmp_path: Path) -> None:
     """The only requests that are made for this alone: two.
 
     Who answers late is left alone for longer. On a busy machine all do: no more is asked there between two commits.

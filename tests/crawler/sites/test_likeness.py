@@ -91,7 +91,7 @@ def test_home_pages_that_disagree_weigh_twice() -> None:
     assert is_hopeless(pair.evidence)
 
 
-def test_a_page_is_heard_once() -> None:
+def test_a_page_is_counted_as_evidence_once() -> None:
     pair = heard(1)
     assert not add_evidence(pair, "/0", at("a.test", "/0"), at("b.test", "/0", status=404))
     assert pair.evidence.different == []

@@ -116,7 +116,7 @@ def test_a_page_with_a_copy_is_dropped_from_the_queue_and_not_from_the_index(cel
     assert (page_row(cell, item.url)["is_gone"], page_row(cell, item.url)["change"]) == (0, change)
 
 
-def test_a_deed_goes_on_where_it_was(cell: FrontierCell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_action_goes_on_where_it_was(cell: FrontierCell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some rows a transaction, one of two of them lost: no URL is forgotten and none counted twice."""
     monkeypatch.setattr(bulk, "ROWS", 3)
     chosen, turns = BulkSelection(BulkAction.DROP, contains="/agenda/"), 0

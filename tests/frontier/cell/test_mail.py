@@ -155,7 +155,7 @@ def test_numbers_never_start_again(pair: Pair) -> None:
     assert pair.receiver.known == 6
 
 
-def test_receiver_hears_each_sender_apart(pair: Pair) -> None:
+def test_receiver_notes_each_sender_apart(pair: Pair) -> None:
     with pair.receiver.transaction():
         mail.note_received(pair.receiver, 0, 7)
         mail.note_received(pair.receiver, 2, 3)

@@ -113,7 +113,7 @@ def test_a_page_due_again_comes_back_to_its_time(cell: FrontierCell) -> None:
     assert row(cell, page(1))["lane"] == LANE_DUE
 
 
-def test_what_waits_and_is_no_longer_wanted_goes_without_being_asked_for(cell: FrontierCell) -> None:
+def test_what_waits_and_is_no_longer_wanted_goes_without_being_requested(cell: FrontierCell) -> None:
     add_links(cell, *(found(page(number)) for number in (1, 2, 3)))
     before = image(cell)[:]
     assert again(cell, "narrow", lambda judged: judged.url == page(2)) == []

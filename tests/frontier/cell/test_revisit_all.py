@@ -64,7 +64,7 @@ def test_every_known_page_waits_again_beside_what_is_new(cell: FrontierCell) -> 
     assert all(item.visits == 1 and item.etag == '"1"' for item in taken[:PAGES])
 
 
-def test_asked_twice_is_asked_once_also_after_pages_were_visited(cell: FrontierCell) -> None:
+def test_requested_twice_is_requested_once_also_after_pages_were_visited(cell: FrontierCell) -> None:
     ask(cell)
     for item in items(cell)[:3]:
         settle(cell, item, STATE_DONE, learnt=COPY, time_s=SINCE_S + 1)

@@ -35,13 +35,13 @@ def test_nonsense_is_refused_in_one_line(text: str) -> None:
         host_delays([text])
 
 
-def test_a_rest_is_only_ever_made_longer() -> None:
+def test_a_delay_is_only_ever_made_longer() -> None:
     politeness = Politeness(CourtesySettings(delay_s=5.0, host_delays=("slow.test=20", "quick.test=1")))
     delays = {host: politeness.delay_s(politeness.server(host)) for host in ("slow.test", "quick.test", "other.test")}
     assert delays == {"slow.test": 20.0, "quick.test": 5.0, "other.test": 5.0}
 
 
-def test_collections_that_run_together_keep_every_longer_rest() -> None:
+def test_collections_that_run_together_keep_every_longer_delay() -> None:
     configs = [
         Config(courtesy=CourtesySettings(host_delays=("a.test=9",))),
         Config(courtesy=CourtesySettings(host_delays=("a.test=7", "b.test=8"))),
@@ -59,7 +59,7 @@ def asked_once(politeness: Politeness, host: str, address: str) -> tuple[float, 
     return politeness.end_request(server, place, 0.0, 0.0), place.last_delay_s
 
 
-def test_a_rest_is_shorter_only_where_somebody_agreed_and_is_named() -> None:
+def test_a_delay_is_shorter_only_where_somebody_agreed_and_is_named() -> None:
     """C2, T5: a Crawl-delay still wins, and another site at the address is not asked sooner for it."""
     courtesy = CourtesySettings(delay_s=5.0, agreed_delays=("quick.test=1 Ana Souza", "late.test=9 Rui"))
     politeness = Politeness(courtesy)
@@ -74,12 +74,12 @@ def test_a_rest_is_shorter_only_where_somebody_agreed_and_is_named() -> None:
 @pytest.mark.parametrize(
     "text", ["a.test=1", "a.test=1 ab", "a.test=0 Ana", "=1 Ana", "a.test=x Ana", "a.test=nan Ana"]
 )
-def test_an_agreement_without_a_person_or_a_rest_is_refused(text: str) -> None:
+def test_an_agreement_without_a_person_or_a_delay_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^courtesy\.agreed_delays = .*must be HOST=SECONDS NAME"):
         agreements((text,))
 
 
-def test_of_two_collections_that_agreed_the_longer_rest_holds() -> None:
+def test_of_two_collections_that_agreed_the_longer_delay_holds() -> None:
     configs = [Config(courtesy=CourtesySettings(agreed_delays=(f"a.test={rest} Ana",))) for rest in (1, 3)]
     assert agreements(merge_courtesy(configs).agreed_delays) == {"a.test": AgreedDelay(3.0, "Ana")}
     assert with_agreement(("a.test=1 Ana",), "a.test", AgreedDelay(2.0, "Rui")) == ["a.test=2 Rui"]
@@ -96,7 +96,7 @@ def test_a_collection_without_the_agreement_counts_with_its_own_delay(is_first: 
     assert delay_of(merge_courtesy([agreed]), "a.test") == 0.05
 
 
-def test_an_address_of_a_named_network_is_asked_no_sooner_for_an_agreement() -> None:
+def test_an_address_of_a_named_network_is_requested_no_sooner_for_an_agreement() -> None:
     """frontier/queue/shared_addresses.py: never more than 1 / shared_rest_s requests a second."""
     agreed = ("quick.test=0.05 Ana Souza",)
     courtesy = CourtesySettings(delay_s=5.0, shared_rest_s=1.0, cdn_nets=("104.16.0.0/13",), agreed_delays=agreed)

@@ -69,7 +69,7 @@ def test_process_that_never_closed_died(path: Path) -> None:
     dying.close(clean=False, now_s=NOW_S)
 
 
-def test_marks_and_long_rests_are_synced_and_ordinary_rests_are_not(path: Path) -> None:
+def test_marks_and_long_delays_are_synced_and_ordinary_delays_are_not(path: Path) -> None:
     """After a loss of power an old `closed` mark would let every server be asked at once."""
     ledger = Ledger(path)
     full, normal = (2,), (1,)
@@ -86,13 +86,13 @@ def test_marks_and_long_rests_are_synced_and_ordinary_rests_are_not(path: Path) 
 # ---- rests ----------------------------------------------------------------------------------------------------------
 
 
-def test_rests_survive_a_clean_stop(path: Path) -> None:
+def test_delays_survive_a_clean_stop(path: Path) -> None:
     address = DelayEntry("address", "1.1.1.1", NOW_S + 5, 5.0)
     run(path, server("a", 60), address)
     assert reopened(path) == [address, server("a", 60)]
 
 
-def test_rests_that_are_over_are_dropped_at_a_clean_stop_only(path: Path) -> None:
+def test_delays_that_are_over_are_dropped_at_a_clean_stop_only(path: Path) -> None:
     run(path, server("over", -1), server("rests", 60), clean=False)
     ledger = Ledger(path)
     assert {entry.name for entry in ledger.all_entries()} == {"over", "rests"}, "after a death all must rest again"
@@ -102,7 +102,7 @@ def test_rests_that_are_over_are_dropped_at_a_clean_stop_only(path: Path) -> Non
     ledger.close(clean=True, now_s=NOW_S)
 
 
-def test_later_rest_of_a_place_replaces_the_earlier_one(path: Path) -> None:
+def test_later_delay_of_a_host_or_address_replaces_the_earlier_one(path: Path) -> None:
     run(path, server("a", 60), server("a", 90))
     run(path, server("a", 70))
     assert reopened(path) == [server("a", 70)]
@@ -116,14 +116,14 @@ def test_server_and_address_of_one_name_are_two_places(path: Path) -> None:
 # ---- the calendar ---------------------------------------------------------------------------------------------------
 
 
-def test_calendar_set_back_lengthens_a_rest_but_not_beyond_a_day(path: Path) -> None:
+def test_calendar_set_back_lengthens_a_delay_but_not_beyond_a_day(path: Path) -> None:
     run(path, server("a", 60))
     assert reopened(path, NOW_S - HOUR_S)[0].ready_at_s == NOW_S + 60
     year_ago_s = NOW_S - 365 * 86_400
     assert reopened(path, year_ago_s)[0].ready_at_s == year_ago_s + Ledger.MAX_DELAY_S
 
 
-def test_calendar_set_forward_ends_rests_and_harms_nothing_else(path: Path) -> None:
+def test_calendar_set_forward_ends_delays_and_harms_nothing_else(path: Path) -> None:
     run(path, server("a", 60), server("b", 2 * HOUR_S))
     assert [entry.name for entry in reopened(path, NOW_S + HOUR_S)] == ["b"]
 
@@ -181,7 +181,7 @@ def test_full_disk_is_said_and_the_ledger_goes_on_afterwards(path: Path) -> None
     ledger.close(clean=True, now_s=NOW_S)
 
 
-def test_rest_without_a_time_is_refused_whole(path: Path) -> None:
+def test_delay_without_a_time_is_refused_whole(path: Path) -> None:
     ledger = Ledger(path)
     with pytest.raises(StoreError):
         ledger.write([server("a", 60), DelayEntry("server", "b", float("nan"), 5.0)])
@@ -192,7 +192,7 @@ def test_rest_without_a_time_is_refused_whole(path: Path) -> None:
 # ---- what is not kept for ever --------------------------------------------------------------------------------------
 
 
-def test_places_that_have_not_rested_for_long_are_forgotten(path: Path) -> None:
+def test_delays_that_ended_long_ago_are_forgotten(path: Path) -> None:
     ledger = Ledger(path)
     ledger.write([server("old", -FORGOTTEN_AFTER_S - 1), server("young", -1), server("resting", 100)])
     ledger.forget_expired(NOW_S)

@@ -87,7 +87,7 @@ def test_merging_takes_the_best_of_two_hints_in_any_order() -> None:
     assert merge_hints(far, None) is merge_hints(None, far) is None, "what somebody asked for needs no promise"
 
 
-def test_only_orders_that_use_them_ask_for_hints_trails_and_fresh_buffers() -> None:
+def test_only_orders_that_use_them_request_hints_trails_and_fresh_buffers() -> None:
     plain = (breadth, depth_first, backlinks)
     assert not [
         order
@@ -103,7 +103,7 @@ def test_every_order_has_a_name_in_the_settings() -> None:
 def test_sydney_takes_its_numbers_from_the_settings() -> None:
     order = order_named("sydney", SydneySettings(links=3, seed=7))
     assert (order.name, order.sample_size, order.seed) == ("sydney", 3, 7)
-    assert order_named("breadth", SydneySettings(links=3)).sampled == 0
+    assert order_named("breadth", SydneySettings(links=3)).sample_size == 0
 
 
 def test_the_orders_are_those_that_settings_choose_from() -> None:

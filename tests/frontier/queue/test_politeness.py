@@ -29,7 +29,7 @@ def visit(
 # ---- one rest -------------------------------------------------------------------------------------------------------
 
 
-def test_server_rests_from_the_end_of_the_answer() -> None:
+def test_delay_of_a_server_begins_at_the_end_of_the_answer() -> None:
     politeness = polite(delay_s=5)
     assert visit(politeness, "a", "1.1.1.1", 10, 13) == 5
     server = politeness.server("a")
@@ -37,13 +37,13 @@ def test_server_rests_from_the_end_of_the_answer() -> None:
     assert server.is_free(18, 1)
 
 
-def test_slow_server_rests_longer() -> None:
+def test_slow_server_has_a_longer_delay() -> None:
     politeness = polite(delay_s=5, response_factor=2)
     assert visit(politeness, "a", "1.1.1.1", 10, 20) == 20
     assert visit(politeness, "a", "1.1.1.1", 40, 41) == 5, "only the last response time counts"
 
 
-def test_two_names_of_one_address_share_its_rest() -> None:
+def test_two_names_of_one_address_share_its_delay() -> None:
     politeness = polite(delay_s=5)
     visit(politeness, "a", "1.1.1.1", 10, 11)
     assert politeness.server("b").is_free(12, 1)
@@ -51,14 +51,14 @@ def test_two_names_of_one_address_share_its_rest() -> None:
     assert politeness.address("1.1.1.1").is_free(16, 1)
 
 
-def test_one_name_on_two_addresses_rests_by_name() -> None:
+def test_delay_of_a_name_holds_at_all_its_addresses() -> None:
     politeness = polite(delay_s=5)
     visit(politeness, "a", "1.1.1.1", 10, 11)
     assert politeness.address("2.2.2.2").is_free(12, 1)
     assert not politeness.server("a").is_free(12, 1)
 
 
-def test_zero_delay_means_no_rest_and_no_factor() -> None:
+def test_zero_delay_means_no_wait_and_no_factor() -> None:
     politeness = polite(delay_s=0, response_factor=2)
     assert visit(politeness, "a", "1.1.1.1", 10, 20) == 0
     assert politeness.server("a").is_free(20, 1)
@@ -73,7 +73,7 @@ def test_crawl_delay_and_retry_after_hold_even_with_zero_delay() -> None:
     assert not politeness.server("a").is_free(640.9, 1)
 
 
-def test_retry_after_rests_the_server_and_not_its_neighbours() -> None:
+def test_retry_after_delays_the_server_and_not_its_neighbours() -> None:
     politeness = polite(delay_s=5)
     visit(politeness, "a", "1.1.1.1", 0, 1, retry_after_s=3_600)
     assert not politeness.server("a").is_free(3_600, 1)
@@ -81,7 +81,7 @@ def test_retry_after_rests_the_server_and_not_its_neighbours() -> None:
     assert not politeness.address("1.1.1.1").is_free(5.9, 1)
 
 
-def test_shorter_rest_never_ends_a_longer_one() -> None:
+def test_shorter_delay_never_ends_a_longer_one() -> None:
     politeness = polite(delay_s=5, per_host=2)
     server, address = politeness.server("a"), politeness.address("1.1.1.1")
     politeness.begin_request(server, address)
@@ -94,7 +94,7 @@ def test_shorter_rest_never_ends_a_longer_one() -> None:
 # ---- Crawl-delay ----------------------------------------------------------------------------------------------------
 
 
-def test_crawl_delay_lengthens_the_rest_that_is_running() -> None:
+def test_crawl_delay_lengthens_the_delay_that_is_running() -> None:
     politeness = polite(delay_s=5)
     visit(politeness, "a", "1.1.1.1", 10, 11)
     server = politeness.server("a")
@@ -102,7 +102,7 @@ def test_crawl_delay_lengthens_the_rest_that_is_running() -> None:
     assert (server.ready_at, server.last_delay_s) == (71, 60)
 
 
-def test_shorter_crawl_delay_does_not_shorten_a_running_rest() -> None:
+def test_shorter_crawl_delay_does_not_shorten_a_running_delay() -> None:
     politeness = polite(delay_s=5)
     visit(politeness, "a", "1.1.1.1", 10, 11)
     politeness.apply_crawl_delay(politeness.server("a"), 1)
@@ -178,28 +178,28 @@ def test_refusals_of_requests_under_way_together_are_one() -> None:
 # ---- death and forgetting -------------------------------------------------------------------------------------------
 
 
-def test_after_death_server_and_address_rest_their_full_time() -> None:
+def test_after_a_crash_server_and_address_wait_their_full_delay() -> None:
     politeness = polite(delay_s=5)
     politeness.delay_after_crash([("a", "1.1.1.1"), ("b", "")], now=100)
     assert [politeness.server(name).ready_at for name in "ab"] == [105, 105]
     assert politeness.address("1.1.1.1").ready_at == 105
 
 
-def test_after_death_a_crawl_delay_read_from_disk_lengthens_the_rest() -> None:
+def test_after_a_crash_a_crawl_delay_read_from_disk_lengthens_the_delay() -> None:
     politeness = polite(delay_s=5)
     politeness.delay_after_crash([("a", "1.1.1.1")], now=100)
     politeness.apply_crawl_delay(politeness.server("a"), 60)
     assert politeness.server("a").ready_at == 160
 
 
-def test_after_death_no_recorded_rest_is_shortened() -> None:
+def test_after_a_crash_no_recorded_delay_is_shortened() -> None:
     politeness = polite(delay_s=5)
     politeness.server("a").ready_at = 4_000
     politeness.delay_after_crash([("a", "")], now=100)
     assert politeness.server("a").ready_at == 4_000
 
 
-def test_what_still_rests_is_not_forgotten() -> None:
+def test_a_running_delay_is_not_forgotten() -> None:
     politeness = polite(delay_s=5)
     visit(politeness, "a", "1.1.1.1", 0, 1)
     politeness.forget_expired(6)
@@ -317,7 +317,7 @@ class Web:
     factor=st.sampled_from((0.0, 2.0)),
     per_host=st.sampled_from((1, 1, 3)),
 )
-def test_no_two_requests_closer_than_the_rest(seed: int, delay_s: float, factor: float, per_host: int) -> None:
+def test_no_two_requests_closer_than_the_delay(seed: int, delay_s: float, factor: float, per_host: int) -> None:
     web = Web(random.Random(seed), delay_s, factor, per_host)
     web.run(150)
     for rest in web.delays:
@@ -350,7 +350,7 @@ def test_a_longer_delay_holds_for_rests_that_are_running() -> None:
     assert politeness.server("never asked").is_free(12, 1)
 
 
-def test_a_shorter_delay_cuts_no_rest_short_and_holds_from_the_next_on() -> None:
+def test_a_shorter_delay_cuts_no_delay_short_and_holds_from_the_next_on() -> None:
     politeness = polite(delay_s=60)
     visit(politeness, "a", "1.1.1.1", 10, 11)
     politeness.apply_courtesy(CourtesySettings(delay_s=5, response_factor=0))
@@ -359,7 +359,7 @@ def test_a_shorter_delay_cuts_no_rest_short_and_holds_from_the_next_on() -> None
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.1, 5.0])
-def test_no_delay_of_ours_shortens_what_robots_txt_asks_for(delay_s: float) -> None:
+def test_no_delay_of_ours_shortens_what_robots_txt_requests(delay_s: float) -> None:
     politeness = polite(delay_s=30)
     server = politeness.server("a")
     politeness.apply_crawl_delay(server, 20.0, "http://a")

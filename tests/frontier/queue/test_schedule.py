@@ -33,7 +33,7 @@ def test_only_hosts_whose_server_is_free_count() -> None:
     assert started_hosts(schedule, 106) == ["old"]
 
 
-def test_older_url_overtakes_at_once_when_its_rest_ends() -> None:
+def test_older_url_overtakes_at_once_when_its_delay_ends() -> None:
     schedule = make_schedule(delay_s=5)
     old = add(schedule, "old", 1, 2)
     start_next(schedule, 100)
@@ -89,7 +89,7 @@ def test_host_emptied_while_in_line_lets_the_others_pass() -> None:
     assert empty.state is HostState.IDLE
 
 
-def test_errand_goes_before_the_buffer() -> None:
+def test_prerequisite_goes_before_the_buffer() -> None:
     schedule = make_schedule()
     queue = add(schedule, "a", 1)
     errand = queued("a", 1)
@@ -183,7 +183,7 @@ def test_blocked_hosts_wake_when_their_address_becomes_free() -> None:
     assert start_next(schedule, 1) is second
 
 
-def test_rest_lengthened_after_the_call_is_kept() -> None:
+def test_delay_lengthened_after_the_call_is_kept() -> None:
     schedule = make_schedule(delay_s=5)
     queue = add(schedule, "a", 1, 2)
     start_next(schedule, 0)
@@ -194,7 +194,7 @@ def test_rest_lengthened_after_the_call_is_kept() -> None:
     assert start_next(schedule, 61) is queue
 
 
-def test_rest_of_another_address_is_not_waited_for() -> None:
+def test_delay_of_another_address_is_not_waited_for() -> None:
     schedule = make_schedule(delay_s=5)
     first = add(schedule, "a", 1, address="1.1.1.1")
     start_next(schedule, 0)

@@ -125,7 +125,7 @@ def test_every_url_is_served_exactly_once(seed: int, delay_s: float, per_host: i
 
 @settings(max_examples=150)
 @given(seed=st.integers(0, 2**32), per_host=st.sampled_from((1, 1, 3)), max_hosts=st.sampled_from((2, 1_000)))
-def test_no_server_or_address_is_asked_too_early_or_too_often(seed: int, per_host: int, max_hosts: int) -> None:
+def test_no_server_or_address_is_requested_too_early_or_too_often(seed: int, per_host: int, max_hosts: int) -> None:
     simulation = Simulation(seed, 5.0, per_host, max_hosts)
     simulation.run()
     for number, later in enumerate(simulation.sent):

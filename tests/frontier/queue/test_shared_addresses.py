@@ -31,7 +31,7 @@ def visit(politeness: Politeness, host: str, started: float, ended: float, addre
 
 
 @pytest.mark.parametrize(("sites", "delay_s"), [(1, 5.0), (8, 5.0), (10, 4.0), (20, 2.0), (40, 1.0), (1_000, 1.0)])
-def test_rest_is_divided_from_the_ninth_site_on(sites: int, delay_s: float) -> None:
+def test_delay_is_divided_from_the_ninth_site_on(sites: int, delay_s: float) -> None:
     assert shared_delay_s(COURTESY, sites) == delay_s
 
 
@@ -40,12 +40,12 @@ def test_rest_of_an_address_is_never_longer_than_the_delay() -> None:
     assert {shared_delay_s(quick, sites) for sites in (1, 9, 1_000, CDN_SITES)} == {0.2}
 
 
-def test_slow_answer_rests_a_shared_address_and_not_a_network_of_content_delivery() -> None:
+def test_slow_answer_delays_a_shared_address_and_not_a_network_of_content_delivery() -> None:
     assert address_delay_s(COURTESY, 1_000, response_s=3.0) == 6.0
     assert address_delay_s(COURTESY, CDN_SITES, response_s=3.0) == 1.0
 
 
-def test_hosts_of_ones_own_do_not_rest_whoever_shares_them() -> None:
+def test_hosts_of_ones_own_have_no_delay_whoever_shares_them() -> None:
     assert address_delay_s(CourtesySettings(delay_s=0.0), 1_000, response_s=3.0) == 0.0
 
 
@@ -75,7 +75,7 @@ def test_names_of_one_site_are_one_site() -> None:
     assert politeness.address(ADDRESS).last_delay_s == 5.0
 
 
-def test_address_of_many_sites_rests_less_and_each_host_its_full_time() -> None:
+def test_address_of_many_sites_has_a_shorter_delay_and_each_host_its_full_one() -> None:
     politeness = Politeness(COURTESY)
     for number in range(40):
         visit(politeness, f"site{number}.example", 10 * number, 10 * number)
@@ -83,7 +83,7 @@ def test_address_of_many_sites_rests_less_and_each_host_its_full_time() -> None:
     assert politeness.server("site39.example").last_delay_s == 5.0
 
 
-def test_first_request_to_a_named_network_is_already_followed_by_the_short_rest() -> None:
+def test_first_request_to_a_named_network_is_already_followed_by_the_short_delay() -> None:
     politeness = Politeness(CourtesySettings(delay_s=5.0, cdn_nets=("192.0.2.0/24",)))
     visit(politeness, "a.example", 0, 0)
     assert politeness.address(ADDRESS).last_delay_s == 1.0
@@ -98,7 +98,7 @@ def test_longer_delay_that_comes_into_force_holds_for_shared_addresses_too() -> 
     assert politeness.address(ADDRESS).ready_at == 790 + 6.0
 
 
-def test_shared_address_is_remembered_when_it_has_rested() -> None:
+def test_shared_address_is_remembered_when_its_delay_is_over() -> None:
     politeness = Politeness(COURTESY)
     for number in range(40):
         visit(politeness, f"site{number}.example", 10 * number, 10 * number)

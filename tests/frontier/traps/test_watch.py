@@ -229,7 +229,7 @@ def test_another_spelling_that_moved_up_in_the_same_commit_keeps_one_place(cell:
     assert_queue_and_urls_agree(cell)
 
 
-def test_standing_survives_a_restart(cell: FrontierCell, tmp_path: Path) -> None:
+def test_state_of_a_pattern_survives_a_restart(cell: FrontierCell, tmp_path: Path) -> None:
     begin(cell, "/cal/2026/11")
     endless(cell, 1_000)
     cell.close()

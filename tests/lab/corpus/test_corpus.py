@@ -13,7 +13,7 @@ from teia.clock import VirtualClock
 from teia.errors import StoreError
 from teia.lab.corpus.collection import DESCRIPTION, CorpusCollection, open_collection, open_or_make
 from teia.lab.corpus.pages import Corpus
-from teia.lab.corpus.questions import BANDS, TEMPLATES, PUBLISHED, QuerySampler, SampleQuery, list_kinds
+from teia.lab.corpus.questions import BANDS, PUBLISHED, TEMPLATES, QuerySampler, SampleQuery, list_kinds
 from teia.lab.corpus.timed import TimedSearch, Timing, WatchCost, summarize, time_warm
 from teia.lab.corpus.vocabulary import SHIFT, make_vocabulary, zipf_ranks
 from teia.search.query.parser import parse
@@ -111,7 +111,7 @@ def queries() -> list[SampleQuery]:
 
 
 @pytest.mark.slow
-def test_there_are_as_many_questions_of_every_kind_and_all_can_be_answered(queries: list[SampleQuery]) -> None:
+def test_there_are_as_many_queries_of_every_kind_and_all_can_be_answered(queries: list[SampleQuery]) -> None:
     counts = Counter((query.kind, query.words) for query in queries)
     assert set(counts.values()) == {2}
     assert {kind for kind, _ in counts} == {template.kind for template in TEMPLATES} | {"pasted text"}
@@ -121,7 +121,7 @@ def test_there_are_as_many_questions_of_every_kind_and_all_can_be_answered(queri
 
 
 @pytest.mark.slow
-def test_the_same_corpus_is_asked_the_same_questions(queries: list[SampleQuery]) -> None:
+def test_the_same_corpus_gets_the_same_queries(queries: list[SampleQuery]) -> None:
     assert QuerySampler(Corpus(PAGES, 1, cells=CELLS)).sample(2) == queries
 
 
@@ -154,7 +154,7 @@ def test_a_folder_that_is_not_complete_is_no_collection(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_found_is_what_was_asked_for(built: CorpusCollection, queries: list[SampleQuery]) -> None:
+def test_what_is_found_is_what_was_requested(built: CorpusCollection, queries: list[SampleQuery]) -> None:
     """F11: every kind of table 26, phrases included."""
     search = TimedSearch(built)
     timings = time_warm(search, queries)

@@ -11,9 +11,9 @@ import pytest
 
 from teia.lab.lookup.can import SIDE, Can
 from teia.lab.lookup.overlay import KEY_BITS, Overlay, random_key
-from teia.lab.lookup.pastry import ID_BITS, LEAVES_A_SIDE, Pastry, id_distance, digit, shared_digits
+from teia.lab.lookup.pastry import ID_BITS, LEAVES_A_SIDE, Pastry, digit, id_distance, shared_digits
 from teia.lab.lookup.rings import chord_ring, finger_ring, one_hop_ring
-from teia.lab.reproduce.lookup_cost import KINDS, Cost, measure_cost, lookup_cost
+from teia.lab.reproduce.lookup_cost import KINDS, Cost, lookup_cost, measure_cost
 from teia.lab.reproduce.registry import ExperimentInput, Table, digest_of
 
 LOOK_UPS = 400
@@ -105,7 +105,9 @@ def test_zones_of_can_are_the_whole_torus_and_neighbours_know_each_other() -> No
     for zone in range(60):
         size = np.prod([(high - low) / SIDE for low, high in can._boxes[zone]])
         assert size == pytest.approx(can._share(zone))
-        assert can._neighbours[zone] == {other for other in range(60) if other != zone and can._are_neighbours(zone, other)}
+        assert can._neighbours[zone] == {
+            other for other in range(60) if other != zone and can._are_neighbours(zone, other)
+        }
 
 
 def test_a_key_has_coordinates_for_five_dimensions() -> None:

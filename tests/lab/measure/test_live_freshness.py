@@ -80,7 +80,9 @@ def test_a_part_of_each_host_stands_for_all_of_it(tmp_path: Path, monkeypatch: p
         web.run(4, SLOT_S)
         for _ in range(6):
             web.run(0.25, SLOT_S)
-            found.append(live_freshness.measure_freshness(world, open_root(tmp_path / "data"), "main", web.clock.now_s()) or 0.0)
+            found.append(
+                live_freshness.measure_freshness(world, open_root(tmp_path / "data"), "main", web.clock.now_s()) or 0.0
+            )
             true.append(true_share(web))
     assert mean(found) == pytest.approx(mean(true), abs=0.05)
 

@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 
 from teia.cluster.circle.circle import Circle
-from teia.cluster.circle.host_cell import cell_owners, cell_of_host
+from teia.cluster.circle.host_cell import cell_of_host, cell_owners
 from teia.lab.parallel.crawl import Mode, ParallelCrawlResult, crawl
-from teia.lab.parallel.measures import communication, coverage, overlap, coverage_and_overlap, quality
+from teia.lab.parallel.measures import communication, coverage, coverage_and_overlap, overlap, quality
 from teia.lab.parallel.split import SPLITS
 from teia.lab.parallel.web import WebGraph, read_graph
 from teia.lab.reproduce.parallel_crawlers import QUIET

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from teia.lab.reproduce.cache_parasite import ParasiteResult, cache_parasite, gain_table, current_visits, announcements_table
+from teia.lab.reproduce.cache_parasite import (
+    ParasiteResult,
+    announcements_table,
+    cache_parasite,
+    current_visits,
+    gain_table,
+)
 from teia.lab.reproduce.registry import ExperimentInput, Table
 
 
@@ -19,7 +25,10 @@ def test_a_copy_counts_from_when_it_was_had_if_it_was_still_true_then() -> None:
 
 def test_the_table_counts_as_the_paper_does() -> None:
     counts = {"updated": 80, "new": 5, "discarded": 10, "repeated": 5, "asked": 200, "served_within_1s": 90}
-    rows = {row.labels: row for row in announcements_table(ParasiteResult(0.6, 0.7, 100, {**counts, "not_cached": 110}, 300)).rows}
+    rows = {
+        row.labels: row
+        for row in announcements_table(ParasiteResult(0.6, 0.7, 100, {**counts, "not_cached": 110}, 300)).rows
+    }
     assert rows["updates performed", "share"].ours == 0.8
     assert rows["updates discarded", "number"].ours == 15
     assert rows["total of requests", "number"].ours == 100

@@ -52,7 +52,13 @@ def write(out: Path, seed: int = 1) -> str:
 
 def test_report_says_how_it_was_made(tmp_path: Path) -> None:
     report = write(tmp_path)
-    for log_lines in ("`teia lab reproduce T8`", "seed: 1", "2027-01-15T08:00:00.000000Z", "teia 0.1.0", finished().digest):
+    for log_lines in (
+        "`teia lab reproduce T8`",
+        "seed: 1",
+        "2027-01-15T08:00:00.000000Z",
+        "teia 0.1.0",
+        finished().digest,
+    ):
         assert log_lines in report
 
 

@@ -16,7 +16,7 @@ from teia.lab.simulate.bounds import compute_bounds, inf_crawlers
 from teia.lab.simulate.measures import Lateness
 from teia.lab.simulate.run import PolicyResult, SimulationSettings, simulate
 from teia.lab.simulate.timeline import Visits
-from teia.refresh.bound import timetable_staleness, steady_optimum, weak_politeness
+from teia.refresh.bound import steady_optimum, timetable_staleness, weak_politeness
 from teia.refresh.formulas import visited_age_s, visited_staleness
 from teia.refresh.model import DAY_S, Crawlers, RefreshWorld
 from teia.refresh.policies import POLICIES

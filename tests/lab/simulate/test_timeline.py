@@ -45,7 +45,7 @@ CRAWLERS = st.builds(Crawlers, st.integers(1, 4), st.sampled_from([0.5, 1.0, 3.0
 @pytest.mark.parametrize("make", TIMELINES)
 @settings(max_examples=100)
 @given(world=small_worlds(), crawlers=CRAWLERS, name=st.sampled_from(sorted(POLICIES)))
-def test_no_visit_is_early_and_no_server_is_asked_too_soon(
+def test_no_visit_is_early_and_no_server_is_requested_too_soon(
     make: type[PlainTimeline], world: RefreshWorld, crawlers: Crawlers, name: str
 ) -> None:
     """P4: gaps are at least P at every server, whatever the policy and the crawlers; exactly, no epsilon."""

@@ -19,8 +19,8 @@ from teia.lab.simulate.run import SimulationSettings, simulate
 from teia.lab.whatif.answer import WhatIfRequest, what_if
 from teia.lab.whatif.backtest import NOTHING, Backtest, backtest
 from teia.lab.whatif.judging import Judge, draw_worlds, estimate_mean
-from teia.lab.whatif.live import LivePolicy, slots_within_budget, make_world
-from teia.lab.whatif.pace import HostBehaviour, Machine, Paces, Terms, read_behaviour, compute_paces, mean_delays
+from teia.lab.whatif.live import LivePolicy, make_world, slots_within_budget
+from teia.lab.whatif.pace import HostBehaviour, Machine, Paces, Terms, compute_paces, mean_delays, read_behaviour
 from teia.lab.whatif.past import HostPages, HostPast, Past, read_past
 from teia.refresh.bound import steady_optimum
 from teia.refresh.history import DAY_S, History, VisitResult, decode_columns
@@ -54,7 +54,9 @@ def pace_of(
     columns = {name: np.full(len(hosts), value) for name, value in each.items()}
     rest_s = np.array([max(delay_s, one.crawl_delay_s) for one in hosts])
     known = HostBehaviour(**columns, machine=Machine(1.0, False))
-    return compute_paces(Past(hosts, (), 0.0), known, rest_s, config or quick(), Terms(delay_s, "edf", None, nodes), 14 * DAY_S)
+    return compute_paces(
+        Past(hosts, (), 0.0), known, rest_s, config or quick(), Terms(delay_s, "edf", None, nodes), 14 * DAY_S
+    )
 
 
 def quick(**courtesy: Any) -> Config:
@@ -63,7 +65,7 @@ def quick(**courtesy: Any) -> Config:
     return Config(courtesy=polite, refresh=RefreshSettings(least_s=0.001, share=0.5))
 
 
-def test_a_host_rests_answers_and_waits_for_the_crawler() -> None:
+def test_a_host_has_a_delay_an_answer_time_and_waits_for_the_crawler() -> None:
     pace = pace_of(host("a.test"), took_s=2.0, late_s=0.5)
     assert pace.slot_s == pytest.approx([12.5])
 
@@ -75,13 +77,13 @@ def test_a_crawl_delay_wins_over_a_shorter_delay_and_is_counted() -> None:
     assert pace.crawl_delays == 1
 
 
-def test_hosts_at_one_address_share_its_rest() -> None:
+def test_hosts_at_one_address_share_its_delay() -> None:
     hosts = [host(f"{name}.test", address="10.0.0.1") for name in "abc"]
     pace = pace_of(*hosts, host("d.test", address="10.0.0.2"))
     assert pace.slot_s == pytest.approx([30.0, 30.0, 30.0, 10.0])
 
 
-def test_where_many_sites_share_an_address_its_rest_is_divided() -> None:
+def test_where_many_sites_share_an_address_its_delay_is_divided() -> None:
     hosts = [host(f"site{number}.test", address="10.0.0.1") for number in range(16)]
     pace = pace_of(*hosts, config=quick(shared_sites=8))
     assert pace.slot_s == pytest.approx([16 * 10.0 * 8 / 16] * 16)
@@ -100,7 +102,7 @@ def test_new_urls_take_their_share_while_they_last() -> None:
     assert many.slot_s == pytest.approx([20.0])
 
 
-def test_more_nodes_visit_more_servers_at_a_time_and_shorten_no_rest() -> None:
+def test_more_nodes_visit_more_servers_at_a_time_and_shorten_no_delay() -> None:
     """T4: with 2 servers at a time, 8 hosts wait four times as long; with 4 nodes none waits for another."""
     hosts = [host(f"{name}.test") for name in "abcdefgh"]
     config = quick(max_hosts=2)
@@ -235,9 +237,7 @@ def test_chance_is_as_wide_as_drawn_changes_show() -> None:
     simulate(world, find_policy("edf"), SimulationSettings(5 * DAY_S), WallClock(), on_visits=judge.add)
     _, variance = judge.finish()
     drawn = [
-        simulate(
-            world, find_policy("edf"), SimulationSettings(5 * DAY_S, sampled=True, seed=seed), WallClock()
-        ).sampled
+        simulate(world, find_policy("edf"), SimulationSettings(5 * DAY_S, sampled=True, seed=seed), WallClock()).sampled
         for seed in range(60)
     ]
     assert np.sqrt(variance) == pytest.approx(np.std(np.array(drawn, dtype=np.float64)), rel=0.3)
@@ -315,14 +315,14 @@ def test_a_budget_binds_and_says_so(source: Source) -> None:
     assert side.visits_per_day == pytest.approx(30, abs=2)
 
 
-def test_more_nodes_do_not_help_where_hosts_rests_decide(source: Source) -> None:
+def test_more_nodes_do_not_help_where_the_delays_of_hosts_decide(source: Source) -> None:
     answer = predict(source, nodes=8)
     assert answer.what_if.fresh == answer.as_is.fresh
     assert any("the delays of hosts do not" in note for note in answer.notes)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_every_policy_can_be_asked_for_and_none_beats_the_bound(source: Source, policy: str) -> None:
+def test_every_policy_can_be_requested_and_none_beats_the_bound(source: Source, policy: str) -> None:
     side = predict(source, policy=policy).what_if
     assert 0 < side.fresh.mean < side.bound + 0.005
     assert side.visits_per_day > 5

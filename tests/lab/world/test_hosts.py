@@ -40,7 +40,9 @@ def test_some_hosts_share_a_registered_domain_and_some_an_address() -> None:
 
 
 def test_addresses_begin_where_told_and_skip_ends() -> None:
-    hosts, _ = make_hosts(WorldSpec.from_values({"pages": 600, "hosts": 600, "sites.shared_address": 0.0}), "127.77.3.9")
+    hosts, _ = make_hosts(
+        WorldSpec.from_values({"pages": 600, "hosts": 600, "sites.shared_address": 0.0}), "127.77.3.9"
+    )
     addresses = [host.address for host in hosts]
     assert addresses[0] == "127.77.3.9"
     assert len(set(addresses)) == 600

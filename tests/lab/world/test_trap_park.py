@@ -75,7 +75,7 @@ def test_pages_under_other_names_are_the_same_pages() -> None:
     assert found.slot == 42
 
 
-def test_what_a_good_crawler_asks_for_is_not_wasted() -> None:
+def test_what_a_good_crawler_requests_is_not_wasted() -> None:
     root = world().seeds()[0]
     assert [bool((found := trap(f"{root}list?page={n}")) and found.is_wanted) for n in (1, 8, 9)] == [True, True, False]
 

@@ -34,7 +34,10 @@ def _questions(world: World, count: int) -> list[tuple[str, float]]:
 
 
 def test_two_worlds_of_one_seed_are_equal_in_any_order_of_questions() -> None:
-    first, second = World(WorldSpec.from_values(VARIED), epoch_s=EPOCH_S), World(WorldSpec.from_values(VARIED), epoch_s=EPOCH_S)
+    first, second = (
+        World(WorldSpec.from_values(VARIED), epoch_s=EPOCH_S),
+        World(WorldSpec.from_values(VARIED), epoch_s=EPOCH_S),
+    )
     questions = _questions(first, 1_500)
     answers = {question: fetch(first, *question) for question in questions}
     random.Random(4).shuffle(questions)
@@ -103,7 +106,7 @@ def test_a_mirror_serves_the_pages_of_its_original_and_says_so() -> None:
         assert one == other
 
 
-def test_gzip_comes_only_when_asked_for_and_holds_the_same_page() -> None:
+def test_gzip_comes_only_when_requested_and_holds_the_same_page() -> None:
     world = make_world(
         pages=200, sites__gzip=1.0, validators__honest=1.0, validators__eager=0.0, validators__frozen=0.0
     )

@@ -48,7 +48,7 @@ def test_plain_references_mean_what_the_parser_says(base: str, reference: str) -
 
 @pytest.mark.parametrize("rules", [(), ("escapes",), (*DEFAULT_RULES, "index-file", "slashes"), ("sorted-query",)])
 @given(st.lists(st.sampled_from(PIECES), max_size=6).map("".join))
-def test_rules_that_were_asked_for_are_followed(rules: tuple[str, ...], reference: str) -> None:
+def test_rules_that_were_requested_are_followed(rules: tuple[str, ...], reference: str) -> None:
     for base in BASES:
         assert Base(base, rules).resolve(reference) == resolve(reference.partition("#")[0], base, rules)
 

@@ -163,7 +163,7 @@ REQUISITES = """
 """
 
 
-def test_requisites_are_found_when_asked_for() -> None:
+def test_requisites_are_found_when_requested() -> None:
     page = page_of(REQUISITES, options=ParseOptions(want_requisites=True))
     found = kinds_of(page)
     assert found.pop("/page") is LinkKind.ANCHOR

@@ -35,7 +35,7 @@ def nears(plan: Plan) -> list[Near]:
     return [leaf for leaf in leaves(plan.scored) if isinstance(leaf, Near)]
 
 
-def test_a_word_asks_four_fields() -> None:
+def test_a_word_queries_four_fields() -> None:
     assert terms(planned("Impostos")) == {
         ("all", "impost"): WEIGHTS.text,
         ("head", "impost"): WEIGHTS.head,
@@ -50,7 +50,7 @@ def test_a_word_tells_as_much_in_every_field() -> None:
     assert len({leaf.idf for leaf in leaves(plan.scored)}) == 1
 
 
-def test_a_stop_word_asks_the_field_that_keeps_it() -> None:
+def test_a_stop_word_queries_the_field_that_has_it() -> None:
     assert terms(planned("+de")) == {("exact", "de"): WEIGHTS.text}
 
 

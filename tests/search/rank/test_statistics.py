@@ -48,7 +48,7 @@ def test_the_rarer_a_term_the_more_it_tells() -> None:
     assert counts.idf("all", "unknown") > counts.idf("all", "a")
 
 
-def test_what_is_known_is_not_asked_again_for_some_seconds() -> None:
+def test_what_is_known_is_not_requested_again_for_some_seconds() -> None:
     clock, shards = VirtualClock(), Shards()
     statistics = Statistics(clock)
     demand = CountsDemand((("all", "cas"),))

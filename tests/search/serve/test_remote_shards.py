@@ -141,7 +141,7 @@ def test_facets_and_other_spellings_travel_in_the_same_letter(post: Post) -> Non
     assert kinds == ["CandidatesRequest", "FacetsRequest", "WordsLikeRequest"]
 
 
-def test_pages_that_were_not_expected_are_asked_for(tmp_path: Path) -> None:
+def test_pages_that_were_not_expected_are_requested(tmp_path: Path) -> None:
     """All that is found lies in the smallest of three shards, of which three pages at most were expected."""
     rare = [page(f"http://r.test/{n}", f"zebra {n} {n * n} stripes") for n in range(10)]
     cells_of(tmp_path, [pages_of(0, 200), pages_of(1, 200), rare])
@@ -160,7 +160,7 @@ def test_far_results_are_asked_for_when_it_is_known_which_they_are(post: Post) -
     assert all(each.show is None for each in post.questions if isinstance(each, CandidatesRequest))
 
 
-def test_pages_that_are_spelt_as_asked_come_with_the_word_that_they_are(tmp_path: Path) -> None:
+def test_pages_that_are_spelt_as_requested_come_with_the_word_that_they_are(tmp_path: Path) -> None:
     said = [page(f"http://s.test/{n}", f"{'Common' if n % 2 else 'common'} words {n} {n * 7}") for n in range(12)]
     cells_of(tmp_path, [said[:6], said[6:]])
     post = Post(tmp_path, 2)
@@ -182,7 +182,7 @@ class Damaging(Post):
         return encode(CandidatesReply(best.total, best.rows, best.percentiles, spoilt))
 
 
-def test_a_page_that_arrives_damaged_is_asked_for_again(folder: Path) -> None:
+def test_a_page_that_arrives_damaged_is_requested_again(folder: Path) -> None:
     post = Damaging(folder, 3)
     with post.searcher() as many:
         results = many.search("common")
@@ -191,7 +191,7 @@ def test_a_page_that_arrives_damaged_is_asked_for_again(folder: Path) -> None:
     assert "EntriesRequest" in post.kinds()
 
 
-def test_answers_that_do_not_fit_are_asked_for_by_themselves(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_that_do_not_fit_are_requested_by_themselves(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shard_server, "MAX_ANSWER_BYTES", 10)
     monkeypatch.setattr(shard_server, "MAX_PREFETCH_BYTES", 0)
     with post.searcher() as many:

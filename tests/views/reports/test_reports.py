@@ -65,7 +65,7 @@ def test_outcomes_count_urls_and_requests(source: Source) -> None:
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_every_outcome_has_a_meaning_in_words(outcome: str) -> None:
+def test_every_outcome_has_a_description(outcome: str) -> None:
     assert describe_outcome(outcome)
     assert code_of(outcome) == Outcome(outcome).tarantula_code
 
@@ -174,7 +174,7 @@ def test_hosts_one_by_one(source: Source) -> None:
     assert rows["c.test"].parked == "no address"
 
 
-def test_lists_are_as_long_as_asked_for(source: Source) -> None:
+def test_lists_are_as_long_as_requested(source: Source) -> None:
     assert len(hosts(source, 1).rows) == len(coverage(source, 1).by_host) == len(links(source, 1).top) == 1
     assert hosts(source, 1).rows[0].host == "a.test"
 

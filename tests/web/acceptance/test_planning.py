@@ -120,7 +120,7 @@ def test_the_five_dates_are_those_on_which_the_coordinator_begins(
     assert begun[first] == true
 
 
-def test_a_pass_is_pages_times_rest_and_the_weekly_delay_is_enough(demo: Live, page: Page) -> None:
+def test_a_pass_is_pages_times_delay_and_the_weekly_delay_is_enough(demo: Live, page: Page) -> None:
     """15: within 1%, by the sentence on the page; the delay it proposes, simulated, has everything asked in a week."""
     host = demo.web.client().get("/api/v1/search?q=casa&n=1").json()["hits"][0]["host"]
     page.goto(f"/c/{NAME}/hosts/{host}")

@@ -81,7 +81,7 @@ def test_nonsense_is_refused(web: Web, query: str) -> None:
     assert answer.status_code == 400
 
 
-def test_a_viewer_sees_no_deeds(cut: Web) -> None:  # noqa: F811
+def test_a_viewer_sees_no_actions(cut: Web) -> None:  # noqa: F811
     client = cut.client(Role.VIEWER)
     assert "/frontier/bulk" not in client.get("/c/main/frontier").text
     assert client.get("/c/main/frontier/bulk").status_code == 403

@@ -190,7 +190,7 @@ def test_where_no_audit_can_be_begun_the_next_one_can(web: Web, monkeypatch: pyt
     until_done(auditor)
 
 
-def test_bad_wishes_are_refused(web: Web) -> None:
+def test_bad_visit_requests_are_refused(web: Web) -> None:
     client, token = web.client(Role.OPERATOR), web.token(Role.OPERATOR)
     assert client.post("/c/main/data/audit", data={"kind": "x", "csrf": web.csrf(client)}).status_code == 400
     assert web.client().post("/api/v1/c/nada/data/audit", json={"kind": "index"}, headers=token).status_code == 404

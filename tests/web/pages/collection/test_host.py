@@ -149,7 +149,7 @@ def test_an_operator_treats_a_host_and_it_is_written_down(web: Web) -> None:
     assert noted[:7] == [f"treat host: {deed}" for deed in deeds]
 
 
-def test_a_shorter_rest_needs_somebody_who_agreed_and_a_budget_is_set_by_form(web: Web) -> None:
+def test_a_shorter_delay_needs_somebody_who_agreed_and_a_budget_is_set_by_form(web: Web) -> None:
     """UX 2.7: who agreed is shown and written down; below a second an admin decides; each can be taken back."""
     change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
     client, to = web.client(Role.OPERATOR), "/c/main/hosts/x.test"
@@ -240,7 +240,7 @@ def test_a_change_about_a_host_takes_back_none_about_another(web: Web, monkeypat
     assert noted == {"collection": "main", "host": "x.test", **own}, "nothing that somebody else did"
 
 
-def test_a_rest_of_its_own_that_is_as_long_as_everybodys_is_written_down(web: Web) -> None:
+def test_a_delay_of_its_own_that_is_as_long_as_everybodys_is_written_down(web: Web) -> None:
     """It stays when everybody's becomes another."""
     change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
     for delay_s, noted in (("5", ["", "5"]), ("", ["5", ""])):
@@ -251,7 +251,7 @@ def test_a_rest_of_its_own_that_is_as_long_as_everybodys_is_written_down(web: We
 
 
 @pytest.mark.parametrize("is_written", [True, False])
-def test_a_rest_that_a_stopped_crawl_did_not_hear_of_is_written_down_all_the_same(
+def test_a_delay_that_a_stopped_crawl_did_not_hear_of_is_written_down_all_the_same(
     web: Web, monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
     def unheard(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> SettingsChange:

@@ -70,7 +70,7 @@ def test_what_sites_wrote_is_text_and_charts_are_pictures(web: Web) -> None:
     assert len(page) < 100_000
 
 
-def test_a_crawl_that_rests_says_so_and_loses_nothing(web: Web) -> None:
+def test_a_crawl_that_is_not_running_says_so_and_loses_nothing(web: Web) -> None:
     page = web.client(Role.VIEWER).get("/c/main").text
     assert "The crawler is not running. Nothing is lost." in page
     assert "Nothing needs you." in page

@@ -140,7 +140,7 @@ def test_names_of_the_evil_web_would_lead_to_it(scene: Scene, page: Page) -> Non
     assert "/perigo" in scene.evil_asked
 
 
-def test_a_hostile_copy_runs_nothing_and_asks_nobody(scene: Scene, page: Page) -> None:
+def test_a_hostile_capture_runs_nothing_and_sends_no_request(scene: Scene, page: Page) -> None:
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
     page.goto(scene.address("/perigo"))

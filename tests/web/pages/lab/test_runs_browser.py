@@ -13,7 +13,7 @@ from tests.web.test_browser import Live, browser, live, watched
 __all__ = ["browser", "live"]
 
 
-def test_a_run_is_asked_for_watched_and_compared(live: Live, browser: Browser) -> None:
+def test_a_run_is_requested_watched_and_compared(live: Live, browser: Browser) -> None:
     before = keep(live.web.site.lab.stored)
     context = live.context(browser, locale="en", viewport={"width": 360, "height": 800})
     page = context.new_page()

@@ -100,7 +100,7 @@ def test_what_is_wrong_is_said_beside_its_field_and_nothing_typed_is_lost(web: W
     assert web.site.lab.runs() == []
 
 
-def test_a_file_that_is_no_text_or_too_long_to_show_is_asked_for_again(web: Web) -> None:
+def test_a_file_that_is_no_text_or_too_long_to_show_is_requested_again(web: Web) -> None:
     client = web.client(Role.OPERATOR)
     sent = {"csrf": web.csrf(client), **SHORT}
     for file, says in (

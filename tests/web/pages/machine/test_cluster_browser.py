@@ -42,7 +42,7 @@ def test_the_circle_is_sound_in_light_and_dark_and_on_a_phone(live: Live, browse
         context.close()
 
 
-def test_arc_and_row_light_up_together_and_follow_the_keeper(live: Live, browser: Browser, told: Told) -> None:
+def test_arc_and_row_light_up_together_and_follow_the_owner(live: Live, browser: Browser, told: Told) -> None:
     context = live.context(browser, viewport={"width": 1280, "height": 800})
     page = context.new_page()
     page.goto("/cluster")
