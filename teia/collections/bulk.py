@@ -2,7 +2,7 @@
 
 An action is a row of `control.sqlite` from its request until its final number of URLs is recorded there. A running
 crawl works on it with its commits, a little at a time. While no crawl runs, the process that holds the folder lock does
-it (`run_actions`). Each cell stores how far it came, so any process may die at any point, any number of times. Actions on
+it (`run_actions`). Each cell stores how far it came, so any process may die at any time, and repeatedly. Actions on
 one collection run one after the other.
 """
 

@@ -52,8 +52,8 @@ class Coordinator:
     """Serves the schedules of a root, which the caller has locked, until they are over or `stop` is called.
 
     `read` returns the settings of a collection, `names` the names of all collections; both are called again after a
-    change. `run_now` begins a run of each now and returns when they have ended. `shift_context` is entered with each shift;
-    `report` receives progress lines.
+    change. `run_now` begins a run of each now and returns when they have ended. `shift_context` is entered with each
+    shift; `report` receives progress lines.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ from teia.store.root import Root
 
 
 def last_change(root: Root) -> int:
-    """Return the number of the newest settings change, for `serve_control`. Call it before a crawl reads its settings."""
+    """Return the number of the newest settings change, for `serve_control`. Call it before settings are read."""
     path = root.path / "control.sqlite"
     if not path.exists():
         return 0

@@ -51,8 +51,8 @@ class IndexState:
     """An index compared with its frontier.
 
     `indexed` is the number of pages that can be found now. `lag` counts crawled pages that belong in the index,
-    which has not reached them yet; `unreadable` those whose archived captures it could not read. `missing_cells` lists cells
-    that have pages and no index at all. `is_being_written`: a process holds the lock for writing the index.
+    which has not reached them yet; `unreadable` those whose archived captures it could not read. `missing_cells` lists
+    cells that have pages and no index at all. `is_being_written`: a process holds the lock for writing the index.
     """
 
     indexed: int = 0

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.errors import MissingComponent
-from teia.lab.server.squid import program, squid_process
+from teia.lab.server.squid import find_squid, squid_process
 from teia.signals import squid_helper
 from teia.signals.datagrams import AnnouncementSocket, Datagram, decode
 from teia.signals.squid_helper import (
@@ -353,7 +353,7 @@ def test_a_rewriter_whose_socket_is_something_else_says_so_and_leaves_it_alone(p
 def test_a_real_squid_announces_what_it_has_answered(path: Path) -> None:
     """C7, off the way of requests: the log daemon. The address leads nowhere, which is an answer too."""
     try:
-        program()
+        find_squid()
     except MissingComponent:
         missing("squid is not installed")
     with squid_process({"a.test": "127.0.0.1"}, way="log") as squid:

@@ -13,7 +13,7 @@ from teia.frontier.queue.ledger import MAX_HISTORY, CourtesyInForce
 from teia.store.fetchlog import FetchRow, LogPart
 from teia.store.pending import PendingLog
 from teia.store.sql import FetchLog
-from teia.transfer.politeness_audit import _questions, audit_politeness
+from teia.transfer.politeness_audit import _queries, audit_politeness
 
 START_S = 1_700_000_000.0
 
@@ -96,7 +96,7 @@ def test_what_never_changed_is_asked_without_a_table(tmp_path: Path) -> None:
     """The common case is no dearer for the rare one, however often the same is written down."""
     history = [CourtesyInForce(START_S + number, 5.0, 1) for number in range(3)]
     courtesy = CourtesySettings()
-    plain, again = (_questions(courtesy, each, {}, frozenset()) for each in (history[:1], history))
+    plain, again = (_queries(courtesy, each, {}, frozenset()) for each in (history[:1], history))
     assert plain == again
     assert not any("times" in sql for _, sql in plain)
     assert max(len(sql) for _, sql in plain) < 1_900

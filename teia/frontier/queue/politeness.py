@@ -19,7 +19,7 @@ so many sites share has a shorter delay than a server (shared_addresses.py).
 
 Times are ticks of the clock, so a jump of the calendar shortens no delay. Invariant: a target with `busy > 0` is
 never ready beyond `per_host` requests, and `ready_at` only moves later
-(tests/frontier/queue/test_politeness.py::test_no_two_requests_closer_than_the_rest).
+(tests/frontier/queue/test_politeness.py::test_no_two_requests_closer_than_the_delay).
 """
 
 from __future__ import annotations

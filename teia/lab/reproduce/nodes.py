@@ -46,8 +46,8 @@ async def run_nodes(
 ) -> dict[str, dict[str, Any]]:
     """Run nodes for `seconds`, or until no work is left; return the final report of each.
 
-    `nodes` are the flags of each besides the common ones. Time begins when all of them have been started and `has_started`
-    returns True. Nodes that are `isolated` have a NATS server each and do not know each other.
+    `nodes` are the flags of each besides the common ones. Time begins when all of them have been started and
+    `has_started` returns True. Nodes that are `isolated` have a NATS server each and do not know each other.
     """
     file = folder / "study.toml"
     file.write_text(format_toml({**settings, "collection.name": COLLECTION}), encoding="utf-8")

@@ -8,7 +8,7 @@ cdef enum:
     PER_BUCKET = 2  # entries, if they are spread evenly
     BUCKETS_EACH = 2  # for each entry that there can be
     WORD = 64
-    ANONYMOUS = -1
+    NOBODY = -1
 
 cdef extern from *:
     """
@@ -80,7 +80,7 @@ cdef class Wheel:
         cdef uint64_t* word = &self.filled[at // WORD]
         cdef uint64_t bit = <uint64_t>1 << (at % WORD)
         self.servers[number].key = key
-        self.servers[number].behind = self.buckets[at] if word[0] & bit else ANONYMOUS
+        self.servers[number].behind = self.buckets[at] if word[0] & bit else NOBODY
         self.buckets[at] = number
         word[0] |= bit
         if not self.size or bucket < self.lowest:
@@ -91,7 +91,7 @@ cdef class Wheel:
         """The lowest bucket becomes part of the heap."""
         cdef int64_t at = self.lowest & self.mask
         cdef int32_t number = self.buckets[at]
-        while number != ANONYMOUS:
+        while number != NOBODY:
             self.heap.push(self.servers[number].key, number)
             ask_for(&self.due[self.servers[number].head + 1])  # what its visit will read
             self.size -= 1

@@ -39,7 +39,10 @@ Reached = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """The parameters of a simulation; `sampled` also draws changes by `process`; `sample_interval_s` is the time between samples."""
+    """The parameters of a simulation; `sampled` also draws changes by `process`.
+
+    `sample_interval_s` is the time between samples of freshness.
+    """
 
     length_s: float
     sampled: bool = False

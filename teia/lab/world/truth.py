@@ -1,8 +1,8 @@
 """The truth about a world: every page, its versions, its links, and whether a crawler may fetch it.
 
-`all_lines` yields all URLs of all hosts' trees, under every name of a host. Pictures, sitemaps, feeds, calendars and dead
-names are not pages and are left out, though `find_line` answers for any URL of the world. Nothing here requests an answer
-from the world; tests/lab/world/test_truth.py shows that both agree.
+`all_lines` yields all URLs of all hosts' trees, under every name of a host. Pictures, sitemaps, feeds, calendars and
+dead names are not pages and are left out, though `find_line` answers for any URL of the world. Nothing here requests an
+answer from the world; tests/lab/world/test_truth.py shows that both agree.
 """
 
 from __future__ import annotations
