@@ -76,7 +76,7 @@ def _write_half(path: Path) -> None:
 @pytest.mark.parametrize("can_exchange", [True, False])
 def test_two_folders_trade_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool) -> None:
     if not can_exchange:  # as on file systems that do not know how
-        monkeypatch.setattr(durable, "_exchanged", lambda *_: False)
+        monkeypatch.setattr(durable, "_exchange", lambda *_: False)
     one, other = tmp_path / "index", tmp_path / "index.new"
     for folder in (one, other):
         folder.mkdir()
@@ -89,7 +89,7 @@ def test_two_folders_trade_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_an_exchange_that_fails_or_dies_half_way_leaves_the_old_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(durable, "_exchanged", lambda *_: False)
+    monkeypatch.setattr(durable, "_exchange", lambda *_: False)
     one, aside = tmp_path / "index", tmp_path / ".index.aside"
     one.mkdir()
     (one / "name").write_text("old")

@@ -112,7 +112,7 @@ class NotifyRound:
             return await asyncio.shield(self._search_task) + self._finder.is_cut
         finally:
             now = self._clock.ticks_s()
-            # After d seconds of searching, a pause of d * (1 / SEARCH_SHARE - 1) keeps searches at that share of the time.
+            # After d seconds of searching, a pause of d * (1 / SEARCH_SHARE - 1) keeps that share.
             self._search_at = now + (now - began) * (1 / SEARCH_SHARE - 1)
 
     async def _deliver(self, *, is_last: bool) -> int:  # noqa: ARG002

@@ -148,5 +148,5 @@ def test_rows_that_wait_are_counted_by_their_numbers(cell: FrontierCell, tmp_pat
     for _ in range(20):
         add(cell, *range(chance.randrange(8)))
         (number,) = cell.db.execute("SELECT count(*) FROM log").fetchone()
-        assert fetch_rows._waiting(cell) == number
+        assert fetch_rows._count_rows(cell) == number
         roll_out(cell, tmp_path, at_least=chance.randrange(1, 20))

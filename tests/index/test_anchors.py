@@ -50,5 +50,5 @@ def test_what_is_due_survives_a_restart(tmp_path: Path) -> None:
     first.add("a.test", [(5, "x")])
     first.close()
     second = AnchorTexts(tmp_path / "anchors.sqlite")
-    assert second.due(10) == [5]
+    assert second.due_pages(10) == [5]
     second.close()

@@ -196,7 +196,7 @@ def test_the_temporary_folder_goes_with_the_reader(tmp_path: Path) -> None:
     indexed(tmp_path / "a", [page("http://a.test/", "one")])
     reader = union(tmp_path, "a")
     searcher = reader.searcher()
-    place = reader._place
+    place = reader._folder
     assert place.is_dir()
     reader.close()
     assert not place.exists()
@@ -207,11 +207,11 @@ def test_a_temporary_folder_that_somebody_tidied_away_is_made_again(tmp_path: Pa
     indexed(tmp_path / "a", [page("http://a.test/1", "one")])
     reader = union(tmp_path, "a")
     assert count(reader) == 1
-    shutil.rmtree(reader._place)
+    shutil.rmtree(reader._folder)
     assert count(reader) == 1
     indexed(tmp_path / "a", [page("http://a.test/2", "two")])
     assert count(reader) == 2
-    for link in reader._place.glob("*.store"):
+    for link in reader._folder.glob("*.store"):
         link.unlink()
     indexed(tmp_path / "a", [page("http://a.test/3", "three")])
     assert count(reader) == 3

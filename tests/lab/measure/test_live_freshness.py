@@ -13,7 +13,7 @@ import pytest
 
 from teia.clock import WallClock
 from teia.collections.inbox import ControlFile
-from teia.collections.series import TRUE_KEPT_S, note_truth, truth_of
+from teia.collections.series import TRUE_RETENTION_S, note_truth, truth_of
 from teia.lab.measure import live_freshness
 from teia.store.root import Root, open_root
 from tests.crawler.fresh_crawls import FreshWeb, fresh_web, quiet_world
@@ -108,5 +108,5 @@ def test_a_day_is_kept_and_few_points_are_shown(tmp_path: Path) -> None:
         assert found == sorted(found)
         assert truth_of(control, "main", 3_000.0, 60) == []
         assert len(truth_of(control, "main", 2_400.0, 60)) == 9
-        note_truth(control, "main", 1_000.0 + TRUE_KEPT_S + 20, 0.5)
+        note_truth(control, "main", 1_000.0 + TRUE_RETENTION_S + 20, 0.5)
         assert len(truth_of(control, "main", 0.0, 1_000)) == 149

@@ -118,7 +118,7 @@ def test_a_node_is_killed_and_the_ring_shows_who_has_its_cells(two: Two) -> None
     assert search.locator(".hits > li article").count() >= 1
     assert f"cells {format_cells(sorted(lost.values()))}" in " ".join(two.twin("/search?q=de")["warnings"])
 
-    until(lambda: "declared dead node=b" in two.nodes.said("a"))
+    until(lambda: "declared dead node=b" in two.nodes.log_text("a"))
     within_ms = 1000 * (SHOWN_S + BUSY_S)
     for cell in lost:
         ring.wait_for_selector(f'[data-cell="{cell}"][data-node="a"]', state="attached", timeout=within_ms)

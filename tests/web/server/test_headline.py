@@ -53,7 +53,7 @@ def test_operators_see_on_every_page_what_runs_and_what_needs_them(
 def test_it_is_not_asked_anew_for_every_page(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many pages are looked at, and however long it takes, nobody waits for it."""
     made = []
-    monkeypatch.setattr(headline, "_made", lambda site: made.append(site) or headline.Headline(1, 0, "/c"))
+    monkeypatch.setattr(headline, "_compute_headline", lambda site: made.append(site) or headline.Headline(1, 0, "/c"))
     monkeypatch.setattr(headline, "FRESH_S", 3_600.0)
     operator = web.client(Role.OPERATOR)
     for _ in range(5):
@@ -98,7 +98,7 @@ def test_a_headline_that_cannot_be_made_breaks_no_page(web: Web, monkeypatch: py
     def broken(_: object) -> headline.Headline:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr(headline, "_made", broken)
+    monkeypatch.setattr(headline, "_compute_headline", broken)
     monkeypatch.setattr(headline, "PATIENCE_S", 30.0)
     operator = web.client(Role.OPERATOR)
     for address, status in (("/lab", 200), ("/c", 200), ("/nothing-here", 404)):
