@@ -3,8 +3,8 @@
 The paper's figure is a sketch without numbers. A periodic crawler works for a while, then pauses until the next period,
 and its store becomes stale meanwhile. An incremental one works all the time and keeps a level. Here both make as many
 visits. The periodic crawler of the paper makes a new store every time, so its users see the old one until the new one
-is complete: `shadow_freshness`. The incremental ones differ in the pages they visit: all alike, by F2's rateUpdate, or by
-the best intensities in the long run.
+is complete: `shadow_freshness`. The incremental ones differ in the pages they visit: all alike, by F2's rateUpdate, or
+by the best intensities in the long run.
 """
 
 from __future__ import annotations

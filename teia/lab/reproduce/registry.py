@@ -5,8 +5,8 @@ not give is None and stays empty in the report; a number is never made up to fil
 digest covers all points that are drawn.
 
 Equal runs have equal digests. The result of a real crawl also depends on timing, so it `varies` and is not in the
-digest. The digest of such an experiment covers its input (`input_lines`) instead: the world it crawls, page by page, and
-its settings.
+digest. The digest of such an experiment covers its input (`input_lines`) instead: the world it crawls, page by page,
+and its settings.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def what_if(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Future:
-    """A collection under some terms, ready to be simulated; `own_slot_world` has the hosts' slots without the budget."""
+    """A collection under some terms, ready to be simulated; `own_slot_world` has the slots without the budget."""
 
     terms: Terms
     past: Past

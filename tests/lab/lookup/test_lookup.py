@@ -14,7 +14,7 @@ from teia.lab.lookup.overlay import KEY_BITS, Overlay, random_key
 from teia.lab.lookup.pastry import ID_BITS, LEAVES_A_SIDE, Pastry, digit, id_distance, shared_digits
 from teia.lab.lookup.rings import chord_ring, finger_ring, one_hop_ring
 from teia.lab.reproduce.lookup_cost import KINDS, Cost, lookup_cost, measure_cost
-from teia.lab.reproduce.registry import ExperimentInput, Table, digest_of
+from teia.lab.reproduce.registry import ExperimentInput, Table, compute_digest
 
 LOOK_UPS = 400
 
@@ -130,7 +130,7 @@ def test_a2_repeats_and_shows_theory_beside_it(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("teia.lab.reproduce.lookup_cost.QUICK_SIZES", (10, 60))
     monkeypatch.setattr("teia.lab.reproduce.lookup_cost.QUICK_LOOK_UPS", 30)
     one, two, other = (tuple(lookup_cost.body(ExperimentInput(seed, True, Path(), print))) for seed in (1, 1, 2))
-    assert digest_of(one) == digest_of(two) != digest_of(other)
+    assert compute_digest(one) == compute_digest(two) != compute_digest(other)
     assert [each.name for each in one] == ["hops", "known", "moved", "spread", "hops", "known"]
     assert isinstance(one[0], Table)
     theory = {row.labels: row.other for row in one[0].rows}
