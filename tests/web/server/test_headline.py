@@ -77,7 +77,7 @@ def test_hosts_are_counted_anew_for_it_one_collection_at_a_time(web: Web, monkey
 
     def walked_round() -> bool:
         nonlocal made
-        headline._made(web.site)
+        headline._compute_headline(web.site)
         made += 1
         assert len(walked) <= made, "one at most for each headline"
         return len(walked) >= 7

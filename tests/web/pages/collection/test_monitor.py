@@ -79,11 +79,11 @@ def test_a_crawl_that_is_not_running_says_so_and_loses_nothing(web: Web) -> None
 
 
 def test_what_needs_a_person_is_on_the_page(web: Web, running: ControlFile) -> None:
-    run = running.run("main")
+    run = running.running_crawl("main")
     assert run is not None
     seeds = [f"http://y.test/{XSS}: dns"]
     account = {**run.account, "live": {**LIVE, "early": 2}, "failed_seeds": seeds}
-    running.account("main", account, web.site.clock.now_s())
+    running.write_account("main", account, web.site.clock.now_s())
     client = web.client(Role.VIEWER)
     needs = client.get("/api/v1/c/main/status").json()["needs"]
     assert [alert["kind"] for alert in needs] == ["early", "seeds"]
@@ -96,9 +96,9 @@ def test_what_needs_a_person_is_on_the_page(web: Web, running: ControlFile) -> N
 def test_the_bounds_of_freshness_move_with_the_estimate(web: Web, running: ControlFile) -> None:
     """UX 2.9: they stand together, also on a page that has been open for an hour."""
     message = {"pages": 900, "visited_again": 800, "fresh": 0.9, "fresh_error": 0.01, "best": 0.85, "possible": 0.93}
-    run = running.run("main")
+    run = running.running_crawl("main")
     assert run is not None
-    running.account("main", {**run.account, "freshness": message}, web.site.clock.now_s())
+    running.write_account("main", {**run.account, "freshness": message}, web.site.clock.now_s())
     page = web.client(Role.VIEWER).get("/c/main").text
     for name, text in (("fresh", "90.0%"), ("best", "85.0%"), ("possible", "93.0%")):
         assert re.search(rf'data-live="freshness.{name}" data-as="percent:1">{text}<', page), name

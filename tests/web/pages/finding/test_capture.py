@@ -382,8 +382,8 @@ def test_who_waits_for_a_turn_gets_it_or_is_told_in_time() -> None:
     with turns.hold():
         waiting = threading.Thread(target=second)
         waiting.start()
-        while turns._places.acquire(blocking=False):
-            turns._places.release()  # until the other waits
+        while turns._admitted.acquire(blocking=False):
+            turns._admitted.release()  # until the other waits
         with pytest.raises(Busy), turns.hold():
             pass
         order.append("first")

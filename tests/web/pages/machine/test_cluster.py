@@ -204,7 +204,7 @@ def test_names_of_nodes_are_foreign_text(web: Web, client: TestClient) -> None:
 
 def test_it_is_told_live(web: Web, client: TestClient) -> None:
     web.site.cluster = Told(three_nodes())
-    told = json.loads(events._made(web.site, events.TOPICS["cluster"], "", "main").text)
+    told = json.loads(events._compute_state(web.site, events.TOPICS["cluster"], "", "main").text)
     assert told["time"] == TIME
     assert told == client.get("/api/v1/cluster?c=main").json()
 
