@@ -6,7 +6,7 @@ import heapq
 
 import numpy as np
 import pytest
-from hypothesis import assigned, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teia.errors import UsageError
@@ -52,7 +52,7 @@ def freshness(world: RefreshWorld, counts: Numbers) -> float:
 
 
 @settings(max_examples=300)
-@assigned(small_worlds())
+@given(small_worlds())
 def test_counts_are_those_of_the_literal_greedy(world: RefreshWorld) -> None:
     """P4: the same objective within 1e-9, and the same counts but for gains that differ in the last digits only."""
     ours, literal = plan_counts(world), literal_greedy(world)
@@ -66,7 +66,7 @@ def test_counts_are_those_of_the_literal_greedy(world: RefreshWorld) -> None:
 
 
 @settings(max_examples=100)
-@assigned(small_worlds(), st.data())
+@given(small_worlds(), st.data())
 def test_bounds_on_a_page_are_kept_and_greedy_otherwise(world: RefreshWorld, data: st.DataObject) -> None:
     """A floor under which no page falls, and a most."""
     least = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(world), max_size=len(world))))
@@ -83,7 +83,7 @@ def test_bounds_on_a_page_are_kept_and_greedy_otherwise(world: RefreshWorld, dat
 
 
 @settings(max_examples=200)
-@assigned(small_worlds())
+@given(small_worlds())
 def test_no_server_and_no_budget_is_overdrawn(world: RefreshWorld) -> None:
     counts = plan_counts(world)
     assert (np.bincount(world.server, counts, minlength=world.servers) <= world.caps()).all()
