@@ -44,7 +44,7 @@ _PICTURES = frozenset({"img", "image", "input"})
 _EMPTY = frozenset({"area", "br", "col", "hr", "img", "input", "link", "wbr"})
 """Elements without an end tag."""
 
-_DROPPED_TAGS = frozenset({
+_DROPPED_ATTRIBUTES = frozenset({
     "href", "src", "srcset", "imagesrcset", "data", "action", "formaction", "background", "poster", "cite", "longdesc",
     "ping", "manifest", "profile", "codebase", "classid", "archive", "usemap", "dynsrc", "lowsrc", "base", "srcdoc",
     "target", "formtarget", "form", "formmethod", "method", "http-equiv", "download", "nonce", "attributionsrc", "is",
@@ -172,7 +172,7 @@ def _attributes(element: DOMNode, tag: str, holes: Holes) -> Iterator[str]:
     wanted = _reference(element, tag, holes)
     for name in element.attrs:
         lower, value = name.lower(), element.getattr(name) or ""
-        if lower in _DROPPED_TAGS or lower.startswith("on") or not _NAME.fullmatch(name) or name in wanted:
+        if lower in _DROPPED_ATTRIBUTES or lower.startswith("on") or not _NAME.fullmatch(name) or name in wanted:
             continue
         # A page that contains our placeholder could have it filled with an address of ours.
         if HOLE in value:

@@ -1,4 +1,4 @@
-# The anchors of a page brought to whoever collects its links: `LinkCollector.take` (links.py) for all of them at once.
+# Passes all anchors of a page to its `LinkCollector` at once, like `add_anchor_element` (links.py) for each.
 
 cdef enum:
     TEXT = 2  # places in a Link
