@@ -27,13 +27,13 @@ clause of the word's kind.
 
 **Prefix.** Words of the `exact` field that begin so once folded, the 50 most frequent. **Phrase.** Its words in
 this order, next to each other, on `exact`; stop words are words here, and one word is a phrase too: not stemmed. A
-joined phrase in `should` at the top is a plain word to the user who typed it: `rewrite.drop_weak_words` may drop it, and
-it does not forbid expansion. Pages must be composed before they are indexed, or `e` and an accent are two words
+joined phrase in `should` at the top is a plain word to the user who typed it: `rewrite.drop_weak_words` may drop it,
+and it does not forbid expansion. Pages must be composed before they are indexed, or `e` and an accent are two words
 there.
 
 **Before compiling** check `is_answerable`: a query that is not answerable has no results, and its notes say why.
-Then call `rewrite.drop_weak_words(query, worth)`, worth being the idf of a node over all cells: it drops question words,
-and keeps the 32 best of many. Where `clauses` has neither `must` nor `should`, all pages that pass the filters
+Then call `rewrite.drop_weak_words(query, worth)`, worth being the idf of a node over all cells: it drops question
+words, and keeps the 32 best of many. Where `clauses` has neither `must` nor `should`, all pages that pass the filters
 match.
 
 **filters** restrict and never score. All kinds must hold; of one kind, any of `any_of` and none of `none_of`.
