@@ -131,7 +131,7 @@ cdef class Extract:
         return self.source.reference(&self.values) in self.settled
 
     cdef int settle(self, Element link) except -1:
-        """Take note that nothing can be learned any more from links with this reference (LinkCollector.add_anchor_element)."""
+        """Note that links with this reference bring nothing new (LinkCollector.add_anchor_element)."""
         cdef Buffer inner = self.source.inner
         cdef Py_ssize_t at
         if link.values.first[REL] >= 0 or inner.used > MOST_INNER:

@@ -123,6 +123,7 @@ def test_the_frame_brings_exactly_its_policy_and_knows_nobody(evil: Web) -> None
     assert answers[0].text.count("/raw/") == answers[1].text.count("/raw/") > 0
 
 
+@pytest.mark.heavy
 def test_nothing_of_a_hostile_page_is_left_that_could_act(evil: Web) -> None:
     text = evil.client().get(seen(evil, "/perigo")["frame"]).text
     acting = "<script <iframe <object <embed <video <template <set http-equiv dns-prefetch onload onerror onclick"
