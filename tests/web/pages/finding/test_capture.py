@@ -45,7 +45,9 @@ def evil(evil_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     shutil.copytree(evil_data, data)
     clock = WallClock()
     site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
-    yield Web(app_of(site), site)
+    web = Web(app_of(site), site)
+    web.client().get(seen(web, "/perigo")["frame"])  # starts the process that reads captures, for all tests
+    yield web
     site.close()
 
 
@@ -106,7 +108,6 @@ def test_where_there_is_no_copy_that_is_said(evil: Web) -> None:
     assert "teia has no copy of this page." in evil.client().get("/c/main/copy", params=query).text
 
 
-@pytest.mark.heavy
 def test_the_frame_brings_exactly_its_policy_and_knows_nobody(evil: Web) -> None:
     frame = seen(evil, "/perigo")["frame"]
     answers = [evil.client(role).get(frame) for role in (Role.PUBLIC, Role.ADMIN)]
@@ -123,7 +124,6 @@ def test_the_frame_brings_exactly_its_policy_and_knows_nobody(evil: Web) -> None
     assert answers[0].text.count("/raw/") == answers[1].text.count("/raw/") > 0
 
 
-@pytest.mark.heavy
 def test_nothing_of_a_hostile_page_is_left_that_could_act(evil: Web) -> None:
     text = evil.client().get(seen(evil, "/perigo")["frame"]).text
     acting = "<script <iframe <object <embed <video <template <set http-equiv dns-prefetch onload onerror onclick"
