@@ -2,7 +2,6 @@
 
 crawl                 one collection on one node
 commit                group commit with links from and to other cells
-refresh               keep pages fresh in the cells of this node
 limits                limits of a whole collection, shared by nodes
 shared_addresses      leases on addresses that several nodes need
 settings              settings and commands of users, agreed by all nodes

@@ -18,7 +18,6 @@ from teia.cluster.cells.log import CellLost, TooLarge
 from teia.cluster.cells.open_cells import ClusterCells
 from teia.cluster.cells.site_homes import DELAY, FORWARDED, CellMessage, Departure, SiteHomes, decode_message
 from teia.cluster.crawl.limits import STORED
-from teia.cluster.crawl.refresh import NodeRefresh
 from teia.cluster.nats.wire import NoAnswer
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.open_cell import Cell
@@ -121,8 +120,8 @@ class NodeCommitter(Committer):
                 # The cell is another node's. Its visits are left out in the next pass; the other cells continue.
                 self.cells.drop(error.cell)
                 self.lost.add(error.cell)
-                if isinstance(self.refresh, NodeRefresh):
-                    self.refresh.drop_cell(error.cell)
+                if self.refresh is not None:
+                    self.refresh.forget_hosts(error.cell)
 
     def _commit_half(self, group: CommitGroup) -> None:
         """Commit half of a group's pages first: the links of all lead to more cells than one batch reaches."""
@@ -164,8 +163,8 @@ class NodeCommitter(Committer):
                         raise
             self.departures.popleft()
             self.departed.append((leaving, moved))
-            if moved is not None and isinstance(self.refresh, NodeRefresh):
-                self.refresh.drop_hosts(leaving.cell, moved.hosts)
+            if moved is not None and self.refresh is not None:
+                self.refresh.forget_hosts(leaving.cell, set(moved.hosts))
 
     def _receive(self, cell: Cell, bulks: Iterable[tuple[int, int, CellMessage]], result: CommitResult) -> None:
         """Merge messages of other cells, in a commit of their own."""

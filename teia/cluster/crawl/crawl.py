@@ -21,13 +21,13 @@ from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.site_homes import SiteHomes, long_delays
 from teia.cluster.crawl.commit import NodeCommitter
 from teia.cluster.crawl.limits import LimitShares
-from teia.cluster.crawl.refresh import NodeRefresh
 from teia.cluster.crawl.shared_addresses import AddressLeases
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.placing.site_analyzer import Analyzer
 from teia.config.sections import Config
 from teia.crawler.commit import CommitGroup, CommitResult
 from teia.crawler.compiled_settings import CompiledSettings, compile_settings, remove_old_copies
+from teia.crawler.keep_fresh.keep_fresh import Refresh
 from teia.crawler.keep_fresh.visit_all_again import RevisitAll
 from teia.crawler.keep_fresh.weights import weigher
 from teia.crawler.pagerank_order import CrawlPageRank
@@ -319,7 +319,7 @@ def open_owned(
             committer.pagerank = CrawlPageRank(folder.ranks, committer.cells, clock)
         if config.refresh.keep:
             weigh = weigher(config.refresh, folder.ranks)
-            committer.refresh = NodeRefresh(committer.cells, config, clock, weigh, shares.refreshed_elsewhere)
+            committer.refresh = Refresh(committer.cells, config, clock, weigh, shares.refreshed_elsewhere)
             stack.callback(committer.refresh.close)
         elif since_s:
             committer.refresh = RevisitAll(committer.cells, since_s[folder.name], config, clock)

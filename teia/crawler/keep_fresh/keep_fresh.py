@@ -18,12 +18,12 @@ Retry-After, response times), on average over its last requests.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -88,6 +88,7 @@ RECHECK_S, SOON_S = 1.0, 0.01
 FIRST_KEY = -(1 << 63)
 
 Touched = list[tuple[Cell, list[tuple[int, str]]]]
+Value = TypeVar("Value")
 VisitedPage = tuple[int, float, float, float, float]
 """A visited page for a plan in memory: key, weight, change rate, time of the visit, and age of its content."""
 
@@ -138,11 +139,22 @@ class HostRefill(NamedTuple):
 class Refresh:
     """State of a crawl that keeps its pages fresh, beside its frontier; belongs to the commit thread.
 
-    Any thread may read `has_pending_work`: there is something to move or to plan.
+    Any thread may read `has_pending_work`: there is something to move or to plan. `kept_elsewhere` returns the number
+    of pages that other nodes keep fresh: they count for `limits.pages_kept`, and nodes share nothing else. A plan
+    belongs to one host, and a host has one owner. Due times are in the tables of a cell, where its next owner finds
+    them.
     """
 
-    def __init__(self, cells: Sequence[Cell], config: Config, clock: Clock, weigh: Weigh) -> None:
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        config: Config,
+        clock: Clock,
+        weigh: Weigh,
+        kept_elsewhere: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._config, self._settings = config, config.refresh
+        self._kept_elsewhere = kept_elsewhere
         self._clock = clock
         self._weigh, self._cells = weigh, cells
         self._signals = SignalApplier(config.refresh)
@@ -177,7 +189,7 @@ class Refresh:
     @property
     def is_full(self) -> bool:
         """True if as many pages are kept as `limits.pages_kept` allows, so that no new ones are fetched (F2)."""
-        return 0 < self._config.limits.pages_kept <= self.stored_pages
+        return 0 < self._config.limits.pages_kept <= self.stored_pages + self._kept_elsewhere()
 
     @property
     def has_pending_work(self) -> bool:
@@ -193,6 +205,25 @@ class Refresh:
             host.planned = self._clock.ticks_s()
             self._hosts[cell.number, host_id] = host
         return host
+
+    def forget_hosts(self, cell: int, names: Collection[str] | None = None) -> None:
+        """Forget hosts that were sent to another cell, or all hosts of a cell that was lost."""
+        gone = {host for host in self._hosts.values() if host.cell.number == cell}
+        gone -= {host for host in gone if names is not None and host.name not in names}
+        for host in gone:
+            # Without pages, its part leaves the sums over all hosts.
+            self._store_bound(host, PlanResult(host, None, [], None, 0, None))
+        self._hosts = {key: host for key, host in self._hosts.items() if host not in gone}
+        self._plans = _without(self._plans, gone)
+        self._policy_queues = _without(self._policy_queues, gone)
+        self._plan_queue = deque(host for host in self._plan_queue if host not in gone)
+        if self._moving is not None and self._moving[0] in gone:
+            self._moving = None
+        if self._running is not None:  # its result may contain one of them
+            running, self._running = self._running, None
+            running.cancel()
+            for host in self._hosts.values():
+                self._request_plan(host)
 
     # -- after a visit -------------------------------------------------------------------------------------
 
@@ -510,6 +541,10 @@ def interleave(
         items.append((first if first and (is_known_turn or not second) else second or first).popleft())
         number += 1
     return items
+
+
+def _without(values: OrderedDict[RefreshedHost, Value], gone: set[RefreshedHost]) -> OrderedDict[RefreshedHost, Value]:
+    return OrderedDict((host, each) for host, each in values.items() if host not in gone)
 
 
 def _priors_of(plans: Sequence[HostPlan | None], columns: PageColumns, of_all: Gamma) -> Gamma:

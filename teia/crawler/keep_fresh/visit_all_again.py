@@ -69,6 +69,9 @@ class RevisitAll:
         known, visited, new = (sum(column) for column in zip(*(each[2:] for each in rounds), strict=True))
         return RoundAccount(known, visited, new, is_whole=not self.has_pending_work)
 
+    def forget_hosts(self, cell: int, names: Collection[str] | None = None) -> None:
+        """Do nothing: a round remembers no hosts."""
+
     def account(self) -> None:
         """Report no freshness: a round does not measure it."""
 

@@ -100,6 +100,31 @@ def test_settings_know_every_policy() -> None:
     assert set(policy.metadata["choices"]) == set(POLICIES)
 
 
+def test_hosts_that_another_node_owns_now_are_forgotten(tmp_path: Path) -> None:
+    """A site that was sent away takes its own pages out of the account; a lost cell takes all of them."""
+    with fresh_web(quiet_world(**WEB), tmp_path) as web:
+        web.run(3, SLOT_S)
+        before = web.refresh.account()
+        web.refresh.forget_hosts(0, {min(host.name for host in web.refresh._hosts.values())})
+        after = web.refresh.account()
+        assert before is not None
+        assert after is not None
+        assert 0 < after["pages"] < before["pages"]
+        web.refresh.forget_hosts(1)
+        assert web.refresh.account() == after
+        web.refresh.forget_hosts(0)
+        assert web.refresh.account() is None
+        assert not web.refresh.has_pages
+
+
+def test_pages_that_other_nodes_keep_count_for_the_limit(tmp_path: Path) -> None:
+    with fresh_web(quiet_world(**WEB), tmp_path, limits__pages_kept=1_000) as web:
+        web.run(1, SLOT_S)
+        assert not web.refresh.is_full
+        web.refresh._kept_elsewhere = lambda: 1_000
+        assert web.refresh.is_full
+
+
 # ---- restarts, failures ---------------------------------------------------------------------------------------------
 
 
