@@ -19,6 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from teia.cli.crawl.control import send_command
+from teia.collections.inbox import ControlFile
 from teia.crawler.fetch_rows import fetch_log
 from teia.crawler.sites.soft404 import PROBE
 from teia.errors import StoreError
@@ -172,11 +173,24 @@ def stop_once(lab: Lab, data: Path, kind: str, trial: Trial, chance: random.Rand
 
 
 def wait_for_own_request(lab: Lab, process: subprocess.Popen[bytes], since_s: float) -> bool:
-    """Wait until the crawl has sent something; False if it ended by itself. Slow hosts log what went before late."""
+    """Wait until the crawl has sent something; False if it ended by itself.
+
+    A busy lab reads requests late that the process before has sent, so the crawl must have announced itself too.
+    """
     while wait_for_request(lab, process, lab.requests()):
-        if any(entry.start_s > since_s for entry in lab.entries()[-20:]):
+        if any(entry.start_s > since_s for entry in lab.entries()[-20:]) and is_announced(lab, process):
             return True
     return False
+
+
+def is_announced(lab: Lab, process: subprocess.Popen[bytes]) -> bool:
+    """Tell whether the process has announced its crawl in the control file; it handles signals from then on."""
+    control = ControlFile(lab.log.with_name("data") / "control.sqlite")
+    try:
+        run = control.running_crawl("main")
+    finally:
+        control.close()
+    return run is not None and run.pid == process.pid
 
 
 def was_closed_cleanly(data: Path) -> bool:
