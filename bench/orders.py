@@ -260,9 +260,9 @@ class Crawl:
         way = item.hint or NO_HINT
         reading = judge(self.lens, way, self.web.pages[item.url], links)
         if way.via != NO_KIND:
-            trails.count_rule(self.cell.db, way.via, reading.kind)
+            trails.count_rule(self.cell, way.via, reading.kind)
         if len(self.fetched) % 32 == 0:
-            self._promised = promises(trails.all_rules(self.cell.db), RULE_HOPS)
+            self._promised = promises(trails.all_rules(self.cell), RULE_HOPS)
         read = trails.ReadingResult(reading.relevance, reading.kind, reading.depends)
         self.cell.note_read(host_id, host, item, read, self._now_s)
         return zip(links, focused_hints(reading, way, self._promised), strict=True)

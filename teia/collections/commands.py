@@ -25,8 +25,8 @@ from teia.collections.calendar import Schedule
 from teia.collections.due_runs import CrawlTask, find_due_task
 from teia.collections.inbox import ControlFile
 from teia.collections.run_log import ScheduledRun
-from teia.frontier.cell.database import LIMIT_LOG, sqlite_errors
 from teia.records import Command
+from teia.sqlite import LIMIT_LOG, sqlite_errors
 from teia.store.root import Root
 
 _DDL = """

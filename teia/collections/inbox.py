@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from teia.errors import DiskFull, UsageError
-from teia.frontier.cell.database import LIMIT_LOG, create_database, sqlite_errors
 from teia.records import Command
+from teia.sqlite import LIMIT_LOG, create_database, sqlite_errors
 
 POLL_S = 0.2
 ACCOUNT_S = 1.0

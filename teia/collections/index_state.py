@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.journal import CLUSTER
+from teia.frontier.cell.connection import CLUSTER
 from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
 from teia.index.borrowed import count_lacking
 from teia.index.cell import read_position

@@ -15,7 +15,7 @@ from teia.collections.commands import RELEASED, CommandTable
 from teia.collections.inbox import ControlFile
 from teia.durable import disk_errors, sync_folder
 from teia.errors import StoreError
-from teia.frontier.cell.database import sqlite_errors
+from teia.sqlite import sqlite_errors
 from teia.store.root import Root
 
 TRASH = ".removed-"

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from teia.frontier.cell.database import LIMIT_LOG, sqlite_errors
+from teia.sqlite import LIMIT_LOG, sqlite_errors
 
 if TYPE_CHECKING:
     from teia.crawler.keep_fresh.visit_all_again import RoundAccount

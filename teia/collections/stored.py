@@ -24,12 +24,12 @@ from teia.config.sections import Config
 from teia.config.tree import flatten, read_tree, value_of
 from teia.crawler.compiled_settings import check_crawl
 from teia.errors import ClusterError, ConfigError, CorruptFile, StoreError, TeiaError, UsageError
-from teia.frontier.cell.database import open_to_read, sqlite_errors
-from teia.frontier.cell.journal import CLUSTER
+from teia.frontier.cell.connection import CLUSTER
 from teia.frontier.cell.schema import VERSION
 from teia.frontier.queue.order import focused
 from teia.frontier.rules.rule_lists import with_whole_path
 from teia.lib.tomledit import with_value
+from teia.sqlite import open_to_read, sqlite_errors
 from teia.store.root import CollectionFolder, Root
 
 SEEDS = "collection.seeds"

@@ -39,7 +39,6 @@ from teia.crawler.sites.trap_notes import link_pattern, next_urls, note_visit
 from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull
 from teia.frontier.cell import counted_links, mail, shorter_paths
-from teia.frontier.cell.database import LOG_BYTES
 from teia.frontier.cell.reconsider import END, progress, reconsider
 from teia.frontier.cell.rows import CaptureLocation, FoundUrl, PageRow, ProbeResult, QueuedUrl, SettledVisit, merge_via
 from teia.frontier.cell.schema import STATE_FAILED, STATE_QUEUED
@@ -47,6 +46,7 @@ from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
 from teia.frontier.queue.order import merge_hints
 from teia.frontier.queue.schedule import HostQueue
 from teia.records import NOT_MODIFIED, Outcome
+from teia.sqlite import LOG_BYTES
 from teia.store.archive import Stored
 from teia.store.warc import Members
 from teia.urls import host_to_cell, site_of, slot_of, split
@@ -218,7 +218,7 @@ class Committer:
         if not self.is_winding_up:
             for cell, hosts in self.visit_requests.apply():
                 self._note_hosts(result, cell, hosts)
-        result.has_shorter_paths = any(shorter_paths.pending(cell.frontier.db, 1) for cell in self.cells)
+        result.has_shorter_paths = any(shorter_paths.pending(cell.frontier, 1) for cell in self.cells)
         for queue, limit, skip in group.refills:
             if self.is_winding_up:
                 break

@@ -48,7 +48,7 @@ def propagate_depths(
 
     All in one transaction: links for other cells go to the outbox. Returns None if no page waits.
     """
-    pages = shorter_paths.pending(cell.frontier.db, AT_ONCE)
+    pages = shorter_paths.pending(cell.frontier, AT_ONCE)
     if not pages:
         return None
     by_cell: dict[int, list[FoundUrl]] = defaultdict(list)
@@ -62,7 +62,7 @@ def propagate_depths(
         touched = frontier.add_links(by_cell.pop(cell.number, ()), now_s)
         for number, links_there in by_cell.items():
             mail.post(frontier, number, links_there)
-        shorter_paths.remove(frontier.db, pages)
+        shorter_paths.remove(frontier, pages)
     return touched
 
 

@@ -22,12 +22,12 @@ from teia.clock import Clock
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.change_order import reorder_queue
-from teia.frontier.cell.database import log_bytes, shrink_log
 from teia.frontier.cell.journal import Journal
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.order import Order
 from teia.frontier.traps.watch import TrapWatch
 from teia.index.handover import Handover
+from teia.sqlite import log_bytes, shrink_log
 from teia.store.archive import ArchiveWriter, Position, archive_path
 from teia.store.reader import ArchiveReader
 from teia.store.root import CellFolder

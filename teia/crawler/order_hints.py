@@ -45,14 +45,14 @@ def focused_hints(judged: FocusJudgement, hint: Hint, promises_by_kind: Mapping[
 
 def learnt_promises(cells: Iterable[Cell]) -> dict[int, float]:
     """Return the promise of each kind of page, from the statistics of all cells of a collection."""
-    return promises([rule for cell in cells for rule in trails.all_rules(cell.frontier.db)], RULE_HOPS)
+    return promises([rule for cell in cells for rule in trails.all_rules(cell.frontier)], RULE_HOPS)
 
 
 def agree_on_kinds(cells: Iterable[Cell], focus: Focus) -> None:
     """Store the numbering of page kinds in every cell."""
     for cell in cells:
         with cell.frontier.transaction() as frontier:
-            trails.reset_changed_kinds(frontier.db, focus.classes)
+            trails.reset_changed_kinds(frontier, focus.classes)
 
 
 def note_read(cell: Cell, visit: ActiveVisit, now_s: float) -> bool:
@@ -66,6 +66,6 @@ def note_read(cell: Cell, visit: ActiveVisit, now_s: float) -> bool:
     # A revisit or an error would count the same link of kinds again.
     is_first_answer = item.visits == 0 and 200 <= visit.fetched.status < 300
     if is_first_answer and judged.kind != NO_KIND and item.hint is not None and item.hint.via != NO_KIND:
-        trails.count_rule(cell.frontier.db, item.hint.via, judged.kind)
+        trails.count_rule(cell.frontier, item.hint.via, judged.kind)
     read = trails.ReadingResult(judged.relevance, judged.kind, judged.depends)
     return cell.frontier.note_read(visit.queue.host_id, visit.queue.host, item, read, now_s)

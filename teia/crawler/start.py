@@ -39,7 +39,6 @@ from teia.fetch.destination import Destinations
 from teia.fetch.dns import CaresResolver
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import AddressOverrides, proxy_of
-from teia.frontier.cell.database import check_format, sqlite_errors
 from teia.frontier.cell.fetch_now import outcome_of, visit_soon
 from teia.frontier.cell.revisits import hosts_with_pages
 from teia.frontier.cell.schema import VERSION
@@ -52,6 +51,7 @@ from teia.metrics import Metrics
 from teia.parse.children.pool import ChildLimits, ChildPool
 from teia.parse.children.spawn import ZygoteProcess
 from teia.records import Outcome
+from teia.sqlite import check_format, sqlite_errors
 from teia.store.root import CellFolder, CollectionFolder, Root
 from teia.urls import split
 
@@ -258,7 +258,7 @@ def _recover_hosts(crawl: Crawl, schedule: HostSchedule, now: float, *, was_clea
             crawl.budgets.load(cell.frontier)
             hosts = cell.frontier.hosts_with_work()
             if crawl.keeps_fresh:
-                hosts = list(dict.fromkeys([*hosts, *hosts_with_pages(cell.frontier.db)]))
+                hosts = list(dict.fromkeys([*hosts, *hosts_with_pages(cell.frontier)]))
         for host_id, host, address, requests in hosts:
             queue = crawl.host_queue(host, host_id, schedule)
             queue.requests = requests

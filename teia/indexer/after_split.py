@@ -28,7 +28,7 @@ MARKER, RELEASED = "pruned", "released"
 
 def is_due(folder: Path, frontier: FrontierCell) -> bool:
     """Tell whether cells were split off since this index was last pruned, and all of them have released their pages."""
-    return _read_count(folder, MARKER) < len(split_cells(frontier.db)) <= _read_count(folder, RELEASED)
+    return _read_count(folder, MARKER) < len(split_cells(frontier)) <= _read_count(folder, RELEASED)
 
 
 def release(folder: Path, splits: int) -> None:
@@ -38,7 +38,7 @@ def release(folder: Path, splits: int) -> None:
 
 def prune(cell: CellIndexer, folder: Path, frontier: FrontierCell) -> int:
     """Remove the pages of hosts that left a cell from its index and its link file; return their number."""
-    splits, removed = len(split_cells(frontier.db)), 0
+    splits, removed = len(split_cells(frontier)), 0
     # A split moves whole hosts, so comparing hosts is enough, and they are far fewer than pages.
     known = {name for (name,) in frontier.db.execute("SELECT name FROM hosts")}
     searcher = cell.index.searcher()

@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from teia.clock import Clock, iso_utc
 from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import IndexFailure, ParseError, StoreError
-from teia.frontier.cell.database import sqlite_errors
 from teia.frontier.cell.rows import url_from
 from teia.index.cell import read_position
 from teia.notify.subscriptions import origin_fields
 from teia.records import Outcome
-from teia.signals.announce import transaction
 from teia.signals.subscriptions import PAGE, Subscription, Subscriptions
 from teia.signals.webhook import message
+from teia.sqlite import sqlite_errors, transaction
 from teia.store.root import Root
 from teia.urls import site_of, slot_of
 from teia.views.capture_reader import CaptureReader

@@ -26,12 +26,12 @@ from teia.crawler.signals_in.outgoing import Poster, ReceiverStates
 from teia.crawler.signals_in.websub import HubRound
 from teia.durable import disk_errors
 from teia.errors import TeiaError
-from teia.frontier.cell.database import sqlite_errors
 from teia.notify.deliver import Delivery
 from teia.notify.notices import NoticeFinder
 from teia.notify.subscriptions import open_subscriptions
 from teia.parse.children.child import die_with_parent
 from teia.signals.subscriptions import Subscriptions
+from teia.sqlite import sqlite_errors
 from teia.store.root import Root, open_root
 from teia.views.capture_reader import CaptureReader
 

@@ -16,11 +16,10 @@ from teia.errors import UsageError
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import AddressOverrides
 from teia.fetch.resolver import resolve_here
-from teia.frontier.cell.database import PRIVATE, open_database, sqlite_errors
 from teia.signals import subscriptions as tables
-from teia.signals.announce import transaction
 from teia.signals.subscriptions import PAGE, SEARCH, Notice, Subscription, Subscriptions
 from teia.signals.webhook import message, new_secret
+from teia.sqlite import PRIVATE, open_database, sqlite_errors, transaction
 from teia.store.root import CollectionFolder, Root
 from teia.urls import canonicalize, split
 

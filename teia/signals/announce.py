@@ -10,11 +10,9 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from teia.sqlite import transaction
 
 PROXY = "proxy"
 """Kind of signal from a Squid's helper: a user requests this page now."""
@@ -123,22 +121,6 @@ class AnnouncementInbox:
     def counts(self) -> dict[str, dict[str, int]]:
         """Return the lifetime counts, by kind."""
         return counts_of(self._db)
-
-
-@contextmanager
-def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Make the block one change of the inbox; inside another one, a part of that."""
-    if db.in_transaction:
-        yield
-        return
-    # IMMEDIATE takes the write lock now. A deferred one may fail at its first write, with no wait for busy_timeout.
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise
-    db.execute("COMMIT")
 
 
 def counts_of(db: sqlite3.Connection) -> dict[str, dict[str, int]]:

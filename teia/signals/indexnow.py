@@ -21,7 +21,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from teia.errors import UsageError
-from teia.signals.announce import transaction
+from teia.sqlite import transaction
 from teia.urls import canonicalize, resolve, split
 
 MAX_URLS = 10_000

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from teia.errors import UsageError
-from teia.signals.announce import transaction
+from teia.sqlite import transaction
 
 PAGE, SEARCH = "page", "search"
 

@@ -24,7 +24,7 @@ from secrets import token_hex, token_urlsafe
 from urllib.parse import urlencode
 
 from teia.errors import ConfigError
-from teia.signals.announce import transaction
+from teia.sqlite import transaction
 from teia.urls import canonicalize, host_of
 
 WEBSUB = "websub"

@@ -126,7 +126,7 @@ class _Recount:
     def pages(self, number: int) -> Iterator[_Counted]:
         """Yield every page of a cell, with its links."""
         cell = self.cells[number]
-        has_table = counted_links.has_table(cell.db)
+        has_table = counted_links.has_table(cell)
         for page in _pages(cell, has_table=has_table):
             if page.stored is not None:
                 targets = counted_links.unpack(cell, page.stored)
@@ -195,7 +195,7 @@ def _pages(cell: FrontierCell, *, has_table: bool) -> Iterator[_ReadPage]:
     """
     for slot, host_id, key, host, tail, depth, outcome, status, file, offset, length in cell.db.execute(sql):
         row_key, archived = (slot, host_id, key), (file, offset, length)
-        stored = counted_links.load(cell.db, row_key) if has_table else None
+        stored = counted_links.load(cell, row_key) if has_table else None
         yield _ReadPage(*row_key, url_from(host, tail), depth, outcome, status, *archived, stored)
 
 

@@ -18,8 +18,8 @@ from teia.crawler.fetch_rows import forget_locations
 from teia.crawler.open_cell import committed_position, note_position, stored_records
 from teia.durable import disk_errors
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.database import check_format
 from teia.frontier.cell.schema import VERSION
+from teia.sqlite import check_format
 from teia.store.archive import Position, archive_path, committed_files, serial_of
 from teia.store.reader import walk_file
 from teia.store.root import CellFolder, Root

@@ -249,7 +249,7 @@ def _alias_names(lookup: Lookup, line: HostLine) -> tuple[str, tuple[str, ...]]:
 
 def _suspects(lookup: Lookup, line: HostLine) -> tuple[SuspectPattern, ...]:
     known = HostPatterns(line.host, line.host_id, slot_of(site_of(line.host)))
-    known.load(lookup.cells[line.cell].db)
+    known.load(lookup.cells[line.cell])
     found = [
         SuspectPattern(each.text, str(each.reason), STATUS_NAMES[each.state], int(each.all.read), each.given_up)
         for each in known.by_number.values()
@@ -260,9 +260,9 @@ def _suspects(lookup: Lookup, line: HostLine) -> tuple[SuspectPattern, ...]:
 
 def _signals(lookup: Lookup, line: HostLine) -> tuple[HostSignal, ...]:
     frontier = lookup.cells[line.cell]
-    if not site_statements.has_tables(frontier.db):  # no version with signals has written it yet
+    if not site_statements.has_tables(frontier):  # no version with signals has written it yet
         return ()
-    records = site_statements.trust_of(frontier.db, slot_of(site_of(line.host)), line.host_id)
+    records = site_statements.trust_of(frontier, slot_of(site_of(line.host)), line.host_id)
     try:
         sources = [(SignalKind(kind).word, SignalSource.decode(record)) for kind, record in sorted(records.items())]
     except ValueError as error:

@@ -58,9 +58,9 @@ class PageSignal:
 def page_signals(lookup: Lookup, entry: UrlEntry) -> tuple[PageSignal, ...]:
     """Return all signals about a page."""
     frontier, slot = lookup.cells[entry.cell], slot_of(site_of(entry.host))
-    if not site_statements.has_tables(frontier.db):  # no version with signals has written it yet
+    if not site_statements.has_tables(frontier):  # no version with signals has written it yet
         return ()
-    statements = site_statements.statements_of_page(frontier.db, (slot, entry.host_id, entry.key))
+    statements = site_statements.statements_of_page(frontier, (slot, entry.host_id, entry.key))
     sources = source_trust(frontier, slot, entry.host_id) if statements else {}
     visited_s = entry.page.last_visit_s if entry.page is not None else 0.0
     return tuple(
@@ -311,7 +311,7 @@ class PageDetail(PageView):
 def _last_capture_time(lookup: Lookup, entry: UrlEntry) -> str:
     """Return the time of a page's last good capture; `pages.last_visit_s` moves with failed visits too."""
     row_key = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
-    return iso_utc(captured_s(lookup.cells[entry.cell].db, row_key))
+    return iso_utc(captured_s(lookup.cells[entry.cell], row_key))
 
 
 def page_detail(

@@ -174,7 +174,7 @@ class _Host:
         self, frontier: FrontierCell, line: HostLine, config: Config, now_s: float, only: QueueFilter, most: int
     ) -> None:
         self._most = most
-        self._db, self._line, self._settings, self._only = frontier.db, line, config.refresh, only
+        self._frontier, self._line, self._settings, self._only = frontier, line, config.refresh, only
         self._row_key = (slot_of(site_of(line.host)), line.host_id)
         self._now_s, self._begins_s = now_s, max(now_s, line.ready_at_s or 0.0)
         self._wanted = self._matching()
@@ -230,7 +230,7 @@ class _Host:
         elif self._only.why == "retry":
             # Behind the greatest key of this millisecond: only later retries follow.
             after = (int(self._now_s * 1000), 1 << 62)
-            for item in read_lane_after(self._db, self._line.host, (*self._row_key, LANE_DUE), after, self._most):
+            for item in read_lane_after(self._frontier, self._line.host, (*self._row_key, LANE_DUE), after, self._most):
                 yield item, item.since_s
         else:
             for page in self._known(int(self._now_s * 1000)):
@@ -274,15 +274,15 @@ class _Host:
         return max(page[1].due_s if has_new else 0.0, page[1].requested_s + self._settings.least_s)
 
     def _lane(self, lane: int) -> Iterator[QueuedUrl]:
-        return read_lane(self._db, self._line.host, (*self._row_key, lane), 1 << 62, self._most, ())
+        return read_lane(self._frontier, self._line.host, (*self._row_key, lane), 1 << 62, self._most, ())
 
     def _known(self, after_ms: int = -1) -> Iterator[tuple[QueuedUrl, revisits.NextPage]]:
         seen: set[int] = set()
         # Most callers take few: a short read first, a long one only if they go on.
         for limit in (FIRST_KNOWN_READ, MAX_KNOWN_READ):
-            for each in revisits.next_pages(self._db, *self._row_key, limit, seen, after_ms):
+            for each in revisits.next_pages(self._frontier, *self._row_key, limit, seen, after_ms):
                 seen.add(each.key)
-                item = read_refresh_page(self._db, self._line.host, *self._row_key, each.key)
+                item = read_refresh_page(self._frontier, self._line.host, *self._row_key, each.key)
                 if item is not None:
                     yield item, each
 
@@ -341,7 +341,7 @@ def _host_urls(
             with open_lookup() as lookup:
                 if line.cell >= len(lookup.cells):  # or since the last of them were read
                     return
-                items = read_lane_urls(lookup.cells[line.cell].db, line.host, (*row_key, lane), after, AT_ONCE)
+                items = read_lane_urls(lookup.cells[line.cell], line.host, (*row_key, lane), after, AT_ONCE)
             # A full portion: there may be more behind its last URL.
             after = (items[-1].rank, items[-1].key) if len(items) == AT_ONCE else None
             whys = [wait_reason(item, line, now_s, is_first=item.key == first) for item in items]

@@ -14,7 +14,7 @@ from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.nats.objects import FileObjects, Objects
 from teia.cluster.nats.thread import LoopThread
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.journal import CLUSTER
+from teia.frontier.cell.connection import CLUSTER
 from teia.frontier.cell.rows import FoundUrl
 from teia.store.root import CellFolder
 from teia.urls import key_of

@@ -295,7 +295,7 @@ def test_a_crawl_learns_which_kind_of_page_leads_to_the_topic(tmp_path: Path, mo
             monkeypatch.setattr("teia.crawler.commit.learnt_promises", lambda _cells: {})
         with offline_crawl(web, tmp_path / name, "http://a.test/0", **examples(tmp_path / f"of-{name}")) as crawl:
             leaves = [path for path in short(crawl.run()) if path.startswith(("p/", "q/"))]
-            seen = {tuple(rule) for cell in crawl.crawl.committer.cells for rule in trails.all_rules(cell.frontier.db)}
+            seen = {tuple(rule) for cell in crawl.crawl.committer.cells for rule in trails.all_rules(cell.frontier)}
         harvest[name] = sum(path.startswith("p/") for path in leaves[:80]) / 80
     topic, bread, hubs, none = range(4)
     assert {(hubs, topic, 80), (bread, none, 80)} <= seen

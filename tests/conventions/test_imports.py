@@ -4,7 +4,7 @@
     many machines    cluster/
     one machine      crawler/   collections/   indexer/   views/   transfer/   notify/   api
     stages           frontier/   fetch/   parse/   store/   graph/   index/   search/   refresh/   signals/
-    ground           urls   records   clock   errors   durable   metrics   version   config/   lib/
+    ground           urls   records   clock   errors   durable   metrics   sqlite   version   config/   lib/
 
 Stages do not import each other. The packages of one machine build on each other in this order: crawler, collections,
 indexer, views, transfer, notify, api. No imports form a cycle, neither of modules nor of areas: not even an import that
@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from .tree import ROOT, Module, modules
 
 VOCABULARY = {
-    "urls", "records", "clock", "errors", "durable", "config", "metrics", "version",
+    "urls", "records", "clock", "errors", "durable", "config", "metrics", "sqlite", "version",
 }  # fmt: skip
 STAGES = {"frontier", "fetch", "parse", "store", "graph", "index", "search", "refresh", "signals"}
 BELOW_STAGES = {"lib"} | VOCABULARY
@@ -35,6 +35,7 @@ BELOW_TOP = BELOW_CLUSTER | {"api", "cluster", "teia"}
 MAY_IMPORT: dict[str, set[str]] = (
     {"lib": set()}
     | {area: {"lib", "errors"} for area in VOCABULARY}
+    | {"sqlite": {"errors", "durable"}}
     | {"config": {"lib", "errors", "urls"}}  # rules and slots of URLs are choices
     | dict.fromkeys(STAGES, BELOW_STAGES)
     | {"search": BELOW_STAGES | {"index"}}  # search reads what index writes

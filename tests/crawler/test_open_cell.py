@@ -13,8 +13,8 @@ from teia.collections.inbox import ControlFile
 from teia.crawler.commit import SHRINK_EVERY_S, CommitGroup
 from teia.crawler.open_cell import CLOSE_WAIT_S
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.database import LOG_BYTES, log_bytes
 from teia.frontier.queue.ledger import Ledger
+from teia.sqlite import LOG_BYTES, log_bytes
 from teia.store.root import open_root
 from teia.transfer.read_all import known_urls
 from tests.crawler.offline import offline_crawl

@@ -35,7 +35,7 @@ from teia.notify.subscriptions import (
     send_test_message,
     subscribe,
 )
-from teia.signals.announce import transaction
+from teia.sqlite import transaction
 from teia.store.root import Root, open_root
 from tests.crawler.keep_fresh.test_observe import URL, WEB, Revisited
 from tests.crawler.offline import offline_crawl

@@ -12,7 +12,6 @@ import pytest
 
 from teia.errors import UsageError
 from teia.signals import subscriptions as tables
-from teia.signals.announce import transaction
 from teia.signals.subscriptions import (
     LONGEST_WAIT_S,
     MAX_NOTICES,
@@ -22,6 +21,7 @@ from teia.signals.subscriptions import (
     Subscriptions,
     wait_s,
 )
+from teia.sqlite import transaction
 
 HOOKED = Subscription("a", "page", "http://a.test/", "http://b.test/hook", "whsec_x", "feed-a", 0.0, "ana", 0.0)
 

@@ -29,7 +29,7 @@ def test_each_kind_is_shown_with_what_it_said_and_whether_that_was_looked_at(tmp
         slot, host_id, key = revisited.place(URL)
         with revisited.frontier.transaction() as frontier:
             for kind in (SignalKind.WEBSUB, SignalKind.SITEMAP):
-                site_statements.store_statements(frontier.db, slot, host_id, kind, 0, {key: said_s}, said_s)
+                site_statements.store_statements(frontier, slot, host_id, kind, 0, {key: said_s}, said_s)
         assert shown() == tuple(
             PageSignal(kind, iso_utc(said_s), None, is_news=True, weight=0.5) for kind in ("sitemap", "websub")
         )

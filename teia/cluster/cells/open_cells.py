@@ -27,9 +27,10 @@ from teia.crawler.open_cell import Cell, committed_position
 from teia.durable import disk_errors
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.database import sqlite_errors
-from teia.frontier.cell.journal import CLUSTER, RecordingConnection, applied_seq, apply, note_seq
+from teia.frontier.cell.connection import CLUSTER
+from teia.frontier.cell.journal import RecordingConnection, applied_seq, apply, note_seq
 from teia.frontier.queue.order import order_named
+from teia.sqlite import sqlite_errors
 from teia.store.archive import ArchiveWriter, Position
 from teia.store.root import CellFolder, CollectionFolder
 

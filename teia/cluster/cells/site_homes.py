@@ -108,7 +108,7 @@ class SiteHomes:
 
     def read(self, cell: int, frontier: FrontierCell) -> None:
         """Read the sites in a cell's file; also after a failed transaction of it."""
-        if split_cells(frontier.db):
+        if split_cells(frontier):
             self._split.add(cell)
         self.guests = {site: number for site, number in self.guests.items() if number != cell}
         self.away[cell] = {site: int(number) for site, number in _rows(frontier, AWAY, AWAY_END)}

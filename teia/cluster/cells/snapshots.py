@@ -36,11 +36,12 @@ from teia.cluster.cells.packs import Damaged, FileMap, pack, read_map, unpack, w
 from teia.cluster.nats.objects import ObjectGone, Objects
 from teia.durable import disk_errors, sync_folder
 from teia.errors import ClusterError
-from teia.frontier.cell.database import open_to_read, sqlite_errors
-from teia.frontier.cell.journal import CLUSTER, applied_seq
+from teia.frontier.cell.connection import CLUSTER
+from teia.frontier.cell.journal import applied_seq
 from teia.frontier.cell.mail import THE_STREAM
 from teia.frontier.cell.schema import VERSION as TABLES_VERSION
 from teia.frontier.cell.split import extract_slots
+from teia.sqlite import open_to_read, sqlite_errors
 from teia.store.root import CellFolder
 
 VERSION = 1

@@ -105,7 +105,7 @@ class NotWhole(NoAnswer):
 def check_whole(folder: CellFolder, starts: tuple[int, ...]) -> None:
     """Check that all cells split off a cell, by its file, are known; NotWhole if the agreement is out of date."""
     with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
-        for number, slot in sorted(split_cells(frontier.db).items()):
+        for number, slot in sorted(split_cells(frontier).items()):
             if number >= len(starts) or starts[number] != slot:
                 raise NotWhole(folder.number, number, slot)
 
@@ -240,12 +240,12 @@ class Splitter:
 def _slot_of(folder: CellFolder, number: int) -> int | None:
     """Return the first slot of a new cell, if it was split off this one before."""
     with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
-        return split_cells(frontier.db).get(number)
+        return split_cells(frontier).get(number)
 
 
 def _middle_of(folder: CellFolder, first: int, end: int) -> int:
     with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
-        slot = middle_slot(frontier.db, first, end)
+        slot = middle_slot(frontier, first, end)
     if slot is None:
         raise CannotSplit(f"cell {folder.number} cannot be split: all its sites are in one slot")
     return slot

@@ -122,4 +122,4 @@ def _last_change(folder: CellFolder) -> int:
 
 def _splits(folder: CellFolder) -> int:
     with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
-        return len(split_cells(frontier.db))
+        return len(split_cells(frontier))

@@ -96,7 +96,7 @@ class _EvidenceBuilder:
 
     def _last_read_s(self, slot: int, source: int) -> float:
         if source not in self._read_s:
-            known = site_statements.find_source(self._frontier.db, slot, source)
+            known = site_statements.find_source(self._frontier, slot, source)
             self._read_s[source] = known.seen_s if known is not None else 0.0
         return self._read_s[source]
 
@@ -110,7 +110,7 @@ def read_evidence(frontier: FrontierCell, slot: int, host_id: int, columns: Page
     row_of = {key: row for row, key in enumerate(columns.key.tolist())}
     visited_s = columns.fresh_s.tolist()
     for statement in site_statements.statements_of_pages(
-        frontier.db, slot, host_id, int(columns.key.min()), int(columns.key.max())
+        frontier, slot, host_id, int(columns.key.min()), int(columns.key.max())
     ):
         row = row_of.get(statement.key)
         if row is not None:
@@ -122,7 +122,7 @@ def read_evidence_at(frontier: FrontierCell, hosts: Sequence[tuple[int, int]], c
     """Like `read_evidence`, for some pages of many hosts, which are (slot, host id)."""
     builder = _EvidenceBuilder(frontier, len(columns))
     for row, (host, key) in enumerate(zip(hosts, columns.key.tolist(), strict=True)):
-        for statement in site_statements.statements_of_page(frontier.db, (*host, key)):
+        for statement in site_statements.statements_of_page(frontier, (*host, key)):
             builder.add(row, *host, statement, float(columns.fresh_s[row]))
     return builder.build()
 
@@ -199,7 +199,7 @@ class SignalApplier:
         """Return the sitemaps and feeds of a host, by key; they are never read early, which would bring no news."""
         if not self.is_on:
             return {}
-        return {each.key: each for each in site_statements.sources_of(frontier.db, host.slot, host.host_id)}
+        return {each.key: each for each in site_statements.sources_of(frontier, host.slot, host.host_id)}
 
     def intervals(
         self,

@@ -20,7 +20,6 @@ nothing is ever dropped. Hosts are handled one by one, so a page does not give w
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import NamedTuple, TypeAlias
@@ -30,6 +29,7 @@ import numpy.typing as npt
 
 from teia.config.sections import RefreshSettings
 from teia.frontier.cell import revisits
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.revisits import CapturedPage, DueTimeChange
 from teia.frontier.cell.schema import LANE_REFRESH, STATE_FAILED
 from teia.refresh.history import DAY_S, Histories, History, decode_columns, is_gone_record
@@ -356,9 +356,9 @@ class Swap(NamedTuple):
     added: int
 
 
-def find_swaps(db: sqlite3.Connection, slot: int, host_id: int, columns: PageColumns, weigh: Weigh) -> list[Swap]:
+def find_swaps(frontier: FrontierCell, slot: int, host_id: int, columns: PageColumns, weigh: Weigh) -> list[Swap]:
     """Return the pages of a host that give way, each with the URL that replaces it."""
-    waiting = revisits.queued_urls(db, slot, host_id, MAX_CANDIDATES)
+    waiting = revisits.queued_urls(frontier, slot, host_id, MAX_CANDIDATES)
     if not waiting:
         return []
     worth = weigh(waiting)

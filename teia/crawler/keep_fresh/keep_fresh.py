@@ -51,7 +51,6 @@ from teia.crawler.visit import ActiveVisit
 from teia.fetch.robots import parse_robots
 from teia.frontier.cell import histories, revisits, trails
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.database import sqlite_errors
 from teia.frontier.cell.revisits import CapturedPage, DueTimeChange
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import LANE_DUE, LANE_REFRESH, STATE_DONE, STATE_FAILED
@@ -61,6 +60,7 @@ from teia.frontier.queue.schedule import HostQueue
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
 from teia.refresh.rates import Floats, Gamma, estimate, repeat_prior
 from teia.refresh.trust import Trust
+from teia.sqlite import sqlite_errors
 from teia.urls import site_of, slot_of
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Refresh:
         self._scheduled: list[tuple[RefreshedHost, VisitedPage]] = []
         self.stored_pages = sum(count_stored(cell.frontier) for cell in cells) if config.limits.pages_kept else 0
         for cell in cells:
-            for host_id, name, *_ in revisits.hosts_with_pages(cell.frontier.db):
+            for host_id, name, *_ in revisits.hosts_with_pages(cell.frontier):
                 host = self._host(cell, host_id, name)
                 # Every host of an earlier run is planned as soon as possible.
                 host.planned = -inf
@@ -238,7 +238,7 @@ class Refresh:
             for visit in visits
             if _settles_page(visit)
         ]
-        rows = revisits.captured_pages_at(cell.frontier.db, [(host.slot, host.host_id, key) for host, key in settled])
+        rows = revisits.captured_pages_at(cell.frontier, [(host.slot, host.host_id, key) for host, key in settled])
         pages = [(host, row) for (host, _), row in zip(settled, rows, strict=True) if row is not None]
         # Signals first: the due times below take them into account.
         if self._signals.is_on:
@@ -276,7 +276,7 @@ class Refresh:
                 # A page in another lane is due already.
                 rows = [
                     row
-                    for row in revisits.captured_pages_at(cell.frontier.db, row_keys)
+                    for row in revisits.captured_pages_at(cell.frontier, row_keys)
                     if row and row.lane == LANE_REFRESH
                 ]
                 if rows:
@@ -299,7 +299,7 @@ class Refresh:
             due_s = requested_s + float(interval_s[number])
             if only_sooner and due_s * 1000 >= row.rank:
                 continue
-            revisits.set_due(cell.frontier.db, (host.slot, host.host_id, row.key), due_s)
+            revisits.set_due(cell.frontier, (host.slot, host.host_id, row.key), due_s)
             if only_sooner:
                 continue
             weight, rate, fresh_s = columns.weight[number], found.mean[number], columns.fresh_s[number]
@@ -348,10 +348,10 @@ class Refresh:
                 self._request_plan(host)
             return [], now_s + RECHECK_S if host.pages or host.news else None
         frontier = host.cell.frontier
-        found = (read_refresh_page(frontier.db, host.name, host.slot, host.host_id, key) for key in keys)
+        found = (read_refresh_page(frontier, host.name, host.slot, host.host_id, key) for key in keys)
         items = [item for item in found if item is not None]
         if frontier.order.stores_trails:
-            items = trails.attach_hints(frontier.db, host.slot, host.host_id, items)
+            items = trails.attach_hints(frontier, host.slot, host.host_id, items)
         return items, None if recheck_s is None else max(recheck_s, now_s + SOON_S)
 
     def _due(
@@ -362,7 +362,7 @@ class Refresh:
         # If nothing is new, pages go early; not sitemaps and feeds, which would bring no news.
         sources = {} if host.has_new_urls else self._signals.sources(frontier, host)
         limit_read = limit + EXTRA_CANDIDATES + len(sources)  # sitemaps and feeds may all come first
-        first = revisits.next_pages(frontier.db, host.slot, host.host_id, limit_read, skip)
+        first = revisits.next_pages(frontier, host.slot, host.host_id, limit_read, skip)
         ready_s = [
             max(
                 page.due_s if host.has_new_urls or page.key in sources else 0.0,
@@ -419,7 +419,7 @@ class Refresh:
                 gone = 0
                 for dropped, added in made.swaps:
                     row_keys = ((host.slot, host.host_id, dropped), (host.slot, host.host_id, added))
-                    gone += revisits.replace_page(frontier.db, *row_keys, self._clock.now_s())
+                    gone += revisits.replace_page(frontier, *row_keys, self._clock.now_s())
             self.stored_pages -= gone
 
     def _store_bound(self, host: RefreshedHost, made: PlanResult) -> None:
@@ -446,7 +446,7 @@ class Refresh:
         while moves:
             some = [moves.popleft() for _ in islice(range(len(moves)), MOVED_AT_ONCE)]
             with host.cell.frontier.transaction() as frontier:
-                revisits.move_due_times(frontier.db, host.slot, host.host_id, some)
+                revisits.move_due_times(frontier, host.slot, host.host_id, some)
             if self._clock.ticks_s() >= until:
                 break
         if not moves:
@@ -482,8 +482,8 @@ class Refresh:
         frontier = FrontierCell(host.cell.folder.frontier, read_only=True)
         try:
             with sqlite_errors(frontier.path):
-                total = revisits.count_captured(frontier.db, host.slot, host.host_id)
-                rows = revisits.captured_pages(frontier.db, host.slot, host.host_id, host.after, PART_PAGES)
+                total = revisits.count_captured(frontier, host.slot, host.host_id)
+                rows = revisits.captured_pages(frontier, host.slot, host.host_id, host.after, PART_PAGES)
                 trust = histories.host_trust(frontier, host.slot, host.host_id)[0]
                 slot_s = host.slot_s if host.paced >= PACED else self._expected_slot_s(frontier, host)
             with decode_errors(frontier):
@@ -491,7 +491,7 @@ class Refresh:
                 columns = to_columns(rows, self._weigh) if rows else None
             swaps: list[Swap] = []
             if columns is not None and self.is_full:
-                swaps = find_swaps(frontier.db, host.slot, host.host_id, columns, self._weigh)
+                swaps = find_swaps(frontier, host.slot, host.host_id, columns, self._weigh)
             if columns is None:
                 return PlanResult(host, None, [], None, total, None)
             # A part of a host has its part of the slots, and of those the share for known pages.
@@ -509,7 +509,7 @@ class Refresh:
     def _expected_slot_s(self, frontier: FrontierCell, host: RefreshedHost) -> float:
         """Return the expected time between requests to a host not visited lately, from its robots.txt and answers."""
         courtesy = self._config.courtesy
-        took_s = revisits.last_response_s(frontier.db, host.host_id)
+        took_s = revisits.last_response_s(frontier, host.host_id)
         stored = frontier.robots_of(host.host_id, host.name) if courtesy.robots else []
         requested = [
             parse_robots(body, courtesy.user_agent).crawl_delay_s for *_, status, body in stored if status == 200

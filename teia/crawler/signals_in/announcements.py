@@ -32,14 +32,14 @@ from teia.crawler.open_cell import Cell
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals, HostOwners, store_forwarded
 from teia.crawler.signals_in.inbox import open_inbox
 from teia.crawler.visit import ActiveVisit
-from teia.frontier.cell.database import sqlite_errors, unless_busy
 from teia.frontier.cell.fetch_now import visit_soon
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
 from teia.frontier.cell.schema import BY_SIGNAL, LANE_NEW, STATE_EXCLUDED
 from teia.frontier.cell.take import read_url
 from teia.records import Fetched
-from teia.signals.announce import PROXY, Announcement, AnnouncementInbox, transaction
+from teia.signals.announce import PROXY, Announcement, AnnouncementInbox
 from teia.signals.indexnow import FIRST, IndexNowKeys
+from teia.sqlite import sqlite_errors, transaction, unless_busy
 from teia.urls import cell_of, key_of, site_of, slot_of, split
 
 MAX_RECEIVED = 10_000
@@ -321,7 +321,7 @@ class Announcements:
         with self._cell(host).frontier.transaction() as frontier:
             row = frontier.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
             host_id = 0 if row is None else int(row[0])
-            known = read_url(frontier.db, host, slot_of(site_of(host)), host_id, key_of(url)) if host_id else None
+            known = read_url(frontier, host, slot_of(site_of(host)), host_id, key_of(url)) if host_id else None
         if known is None:
             if not self._settings.new_pages:
                 self.count("refused")

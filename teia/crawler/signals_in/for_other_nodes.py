@@ -18,8 +18,9 @@ from operator import itemgetter
 
 import msgspec
 
-from teia.signals.announce import Announcement, AnnouncementInbox, transaction
+from teia.signals.announce import Announcement, AnnouncementInbox
 from teia.signals.indexnow import IndexNowKey, IndexNowKeys, IndexNowPing
+from teia.sqlite import transaction
 from teia.urls import split
 
 MAX_URLS = 200

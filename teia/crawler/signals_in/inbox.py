@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from teia.frontier.cell.database import open_database, open_to_read, sqlite_errors
 from teia.signals import announce
 from teia.signals.announce import AnnouncementInbox
+from teia.sqlite import open_database, open_to_read, sqlite_errors
 
 
 def open_inbox(path: Path) -> AnnouncementInbox:

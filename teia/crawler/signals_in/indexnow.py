@@ -16,10 +16,9 @@ from teia.crawler.signals_in.for_other_nodes import HostOwners
 from teia.crawler.signals_in.inbox import open_inbox
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.database import open_database, sqlite_errors
 from teia.frontier.cell.schema import STATE_EXCLUDED, STATE_FAILED
 from teia.signals import announce
-from teia.signals.announce import Announcement, AnnouncementInbox, transaction
+from teia.signals.announce import Announcement, AnnouncementInbox
 from teia.signals.indexnow import (
     CROWDED,
     FIRST,
@@ -34,6 +33,7 @@ from teia.signals.indexnow import (
     is_proof,
 )
 from teia.signals.trust import SignalKind, SignalSource
+from teia.sqlite import open_database, sqlite_errors, transaction
 from teia.urls import key_of, site_of, slot_of, split
 
 INDEXNOW, KEY_FILE = "indexnow", "indexnow-key"
@@ -183,8 +183,6 @@ def note_signal(frontier: FrontierCell, announced: Announcement, host: str) -> b
     if row is None:
         return True
     kind, key = KINDS[announced.kind], key_of(announced.url)
-    site_statements.store_statements(
-        frontier.db, slot, row[0], kind, 0, {key: announced.reported_s}, announced.reported_s
-    )
-    trust = SignalSource.decode(site_statements.trust_of(frontier.db, slot, row[0]).get(kind, b""))
+    site_statements.store_statements(frontier, slot, row[0], kind, 0, {key: announced.reported_s}, announced.reported_s)
+    trust = SignalSource.decode(site_statements.trust_of(frontier, slot, row[0]).get(kind, b""))
     return not trust.is_distrusted

@@ -62,7 +62,7 @@ class SignalSources:
         """Write the updated trust."""
         for slot, host_id, kind in sorted(self._touched):
             record = self._known[slot, host_id][kind].encode()
-            site_statements.store_trust(self._frontier.db, slot, host_id, [(kind, record)])
+            site_statements.store_trust(self._frontier, slot, host_id, [(kind, record)])
         self._touched.clear()
 
 
@@ -71,7 +71,7 @@ def source_trust(frontier: FrontierCell, slot: int, host_id: int) -> dict[int, S
     try:
         return {
             kind: SignalSource.decode(record)
-            for kind, record in site_statements.trust_of(frontier.db, slot, host_id).items()
+            for kind, record in site_statements.trust_of(frontier, slot, host_id).items()
         }
     except ValueError as error:
         raise CorruptFile(frontier.path, str(error)) from error
@@ -95,7 +95,7 @@ def note_reported_changes(frontier: FrontierCell, visit: ActiveVisit, now_s: flo
         return []
     reported = result.reported
     trusts = SignalSources(frontier)
-    before = site_statements.find_source(frontier.db, slot, key)
+    before = site_statements.find_source(frontier, slot, key)
     before_s = before.seen_s if before is not None else 0.0
     if reported.broken or reported.foreign:
         trust = trusts.learn(slot, visit.queue.host_id, reported.kind)
@@ -104,13 +104,13 @@ def note_reported_changes(frontier: FrontierCell, visit: ActiveVisit, now_s: flo
     news = [
         HostStatements(host_id, host, keys)
         for host_id, host, dates in _credible_dates(frontier, slot, reported, trusts, now_s)
-        if (keys := site_statements.store_statements(frontier.db, slot, host_id, reported.kind, key, dates, before_s))
+        if (keys := site_statements.store_statements(frontier, slot, host_id, reported.kind, key, dates, before_s))
     ]
     if reported.dates:
         source = StatementSource(
             key, visit.queue.host_id, reported.kind, max(fetched.started_s, before_s), len(reported.dates)
         )
-        site_statements.note_source_read(frontier.db, slot, source)
+        site_statements.note_source_read(frontier, slot, source)
     _settle_open(frontier, slot, key, trusts)
     trusts.store()
     return news
@@ -118,9 +118,9 @@ def note_reported_changes(frontier: FrontierCell, visit: ActiveVisit, now_s: flo
 
 def _note_unchanged(frontier: FrontierCell, slot: int, key: int, read_s: float) -> None:
     """Note a sitemap or feed that has not changed, so it has no new statements."""
-    known = site_statements.find_source(frontier.db, slot, key)
+    known = site_statements.find_source(frontier, slot, key)
     if known is not None:
-        site_statements.note_source_read(frontier.db, slot, known._replace(seen_s=max(read_s, known.seen_s)))
+        site_statements.note_source_read(frontier, slot, known._replace(seen_s=max(read_s, known.seen_s)))
         trusts = SignalSources(frontier)
         _settle_open(frontier, slot, key, trusts)
         trusts.store()
@@ -151,7 +151,7 @@ def _credible_dates(
 
 def _settle_open(frontier: FrontierCell, slot: int, source: int, trusts: SignalSources) -> None:
     """Settle changes that visits had found before they were reported: tell whether they are reported now."""
-    for host_id, statement in site_statements.pop_open(frontier.db, slot, source):
+    for host_id, statement in site_statements.pop_open(frontier, slot, source):
         is_reported = is_news(statement.reported_s, statement.checked_s, statement.open_s or 0.0)
         trusts.learn(slot, host_id, statement.kind).note_change(announced=is_reported)
 
@@ -164,7 +164,7 @@ class StatementTest:
 
     def __init__(self, frontier: FrontierCell, row_key: RowKey) -> None:
         self._frontier, self._row_key = frontier, row_key
-        self._statements = site_statements.statements_of_page(frontier.db, row_key)
+        self._statements = site_statements.statements_of_page(frontier, row_key)
         self._trusts = SignalSources(frontier)
 
     def quiet_until_s(self, visited_s: float) -> float:
@@ -182,7 +182,7 @@ class StatementTest:
         """Test the statements by the visit; `history` is that of the visits before. Inside its transaction."""
         for statement in self._statements:
             site_statements.mark_checked(
-                self._frontier.db, self._row_key, statement, self._test(statement, history, now_s, changed=changed)
+                self._frontier, self._row_key, statement, self._test(statement, history, now_s, changed=changed)
             )
         self._trusts.store()
 

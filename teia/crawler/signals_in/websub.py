@@ -18,10 +18,10 @@ from teia.crawler.signals_in.inbox import open_inbox
 from teia.crawler.signals_in.outgoing import HUBS, Poster, PostsUnderWay, ReceiverStates, is_accepted, refusal_text
 from teia.errors import TeiaError
 from teia.fetch.fetcher import PostBody
-from teia.frontier.cell.database import PRIVATE, open_database, sqlite_errors, unless_busy
 from teia.signals import websub
-from teia.signals.announce import Announcement, transaction
+from teia.signals.announce import Announcement
 from teia.signals.websub import MEDIA_TYPE, WEBSUB, Hubs, HubTopic, parse_base_url, request_form
+from teia.sqlite import PRIVATE, open_database, sqlite_errors, transaction, unless_busy
 from teia.store.root import CollectionFolder
 
 CHECKED_AT_ONCE = 500

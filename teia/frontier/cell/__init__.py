@@ -2,7 +2,7 @@
 
 cell             hosts and URLs: merge links, settle visits; start reading here
 schema           the tables
-database         open SQLite files, check versions, translate errors
+connection       the open file, and its rows of `meta`
 journal          the changes of a transaction, for a cluster's log
 rows             rows as values: links, queued URLs, ends of visits; URLs without their host
 take             read URLs from the queue on disk into memory

@@ -262,7 +262,7 @@ def requeue_first(cell: FrontierCell, host: str, tail: str, now_s: float) -> int
         slot, host_id, key = row_key
         rank = int(now_s * 1000)
         # A page of the REFRESH lane has a row in `queue` already; a second row would fetch it twice.
-        revisits.withdraw(cell.db, row_key)
+        revisits.withdraw(cell, row_key)
         cell.db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (slot, host_id, LANE_DUE, rank, key))
         cell.db.execute(
             "UPDATE urls SET state = ?, failures = 0, lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?",

@@ -245,7 +245,7 @@ def _make_due(cell: FrontierCell, row_key: RowKey, row: UrlRow, now_ms: int, *, 
         return
     # Out of the REFRESH lane first, or the URL would be in the queue twice.
     if row.lane == LANE_REFRESH:
-        revisits.withdraw(cell.db, row_key)
+        revisits.withdraw(cell, row_key)
     sql = "UPDATE urls SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?"
     cell.db.execute(sql, (LANE_DUE, now_ms, *row_key))
     cell.requeue(*row_key, lane=LANE_DUE, rank=now_ms)

@@ -21,9 +21,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Protocol
 
+from teia.errors import ClusterError
 from teia.frontier.cell import revisits, shorter_paths, trails
-from teia.frontier.cell.database import open_database, open_to_read, sqlite_errors, store_error
-from teia.frontier.cell.journal import Journal, RecordingConnection, forget, publish, refuse_cluster
+from teia.frontier.cell.connection import CellConnection
+from teia.frontier.cell.journal import Journal, RecordingConnection, forget, publish
 from teia.frontier.cell.rows import NOT_ARCHIVED, CaptureLocation, FoundUrl, PageRow, QueuedUrl, SettledVisit, merge_via
 from teia.frontier.cell.schema import (
     DDL,
@@ -43,6 +44,7 @@ from teia.frontier.cell.take import read_lane
 from teia.frontier.queue.order import TOP_SCORE, Order, breadth, is_aside, merge_hints, sequence_of
 from teia.frontier.queue.sydney import sample_links
 from teia.records import NOT_MODIFIED
+from teia.sqlite import open_database, open_to_read, sqlite_errors, store_error
 from teia.urls import site_of, slot_of
 
 ADDED_TABLES = TABLES + OUTLINKS
@@ -73,7 +75,7 @@ class TrapFilter(Protocol):
         """End the batch that `begin_batch` began."""
 
 
-class FrontierCell:
+class FrontierCell(CellConnection):
     """The database of one cell; see the module's docstring."""
 
     def __init__(
@@ -86,32 +88,32 @@ class FrontierCell:
         of_cluster: bool = False,
     ) -> None:
         """Open a cell. A cluster's cell is written through its journal alone, or by a caller that sets `of_cluster`."""
-        self.path = path
         self.order = order
         self.journal = journal
         """Publisher of changes before they are committed, in a cluster; None on one machine."""
         kind = sqlite3.Connection if journal is None else RecordingConnection
-        self.db = (
-            open_to_read(path, VERSION) if read_only else open_database(path, DDL, VERSION, PRAGMAS, kind, ADDED_TABLES)
+        super().__init__(
+            path,
+            open_to_read(path, VERSION)
+            if read_only
+            else open_database(path, DDL, VERSION, PRAGMAS, kind, ADDED_TABLES),
         )
-        if journal is None and not read_only and not of_cluster:
-            refuse_cluster(self.db, path)
+        if journal is None and not read_only and not of_cluster and self.is_of_cluster:
+            self.close()
+            raise ClusterError(f"{path} belongs to a cluster; only `teia node` may change it")
         self._host_ids: dict[str, int] = {}
         self.watch: TrapFilter | None = None
         """Detector of traps, if one is attached (frontier/traps/watch.py)."""
         self.is_in_doubt = False
         """True if a commit failed: the file may hold it as committed, though this connection does not see it."""
         with sqlite_errors(path):
-            self._sequence = self._meta("sequence", 0)
-            self.known = self._meta("known", 0)
-            self.queued = self._meta("queued", 0)
+            self._sequence = int(self.meta("sequence") or 0)
+            self.known = int(self.meta("known") or 0)
+            self.queued = int(self.meta("queued") or 0)
             self.changes = self.last_change()
             """Number of changes as of the last transaction; unlike `last_change`, any thread may read it."""
-            self.knows_links = bool(self._meta("outlinks", 0))
+            self.knows_links = bool(self.meta("outlinks"))
             """True if the counted links of every page are stored; False where an older teia has read some pages."""
-
-    def close(self) -> None:
-        self.db.close()
 
     @contextmanager
     def transaction(self) -> Iterator[FrontierCell]:
@@ -162,14 +164,14 @@ class FrontierCell:
         host_id = self._host_ids.get(host)
         if host_id is not None:
             return host_id
-        row = self.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
-        if row is None:
+        host_id = self.find_host(host)
+        if host_id is None:
             sql = "INSERT INTO hosts (slot, name, found_s) VALUES (?, ?, ?) RETURNING host_id"
-            row = self.db.execute(sql, (slot_of(site_of(host)), host, now_s)).fetchone()
+            host_id = int(self.db.execute(sql, (slot_of(site_of(host)), host, now_s)).fetchone()[0])
         if len(self._host_ids) >= HOST_CACHE:
             self._host_ids.clear()
-        self._host_ids[host] = int(row[0])
-        return int(row[0])
+        self._host_ids[host] = host_id
+        return host_id
 
     def hosts_with_work(self) -> list[tuple[int, str, str, int]]:
         """Return (host id, name, last address, requests so far) of every host that has URLs to fetch."""
@@ -266,7 +268,7 @@ class FrontierCell:
         # After the inserts: the detector moves rows that must exist by now.
         if watch is not None:
             watch.end_batch()
-        shorter_paths.add(self.db, shorter)
+        shorter_paths.add(self, shorter)
         if order.stores_trails:
             touched.update(self._store_trails([each for each in links if each[4].tail], now_s))
         return list(touched.items())
@@ -306,23 +308,23 @@ class FrontierCell:
         """Store the links' hints; return the hosts of pages that are revisited to evaluate their links anew."""
         again: dict[int, str] = {}
         for *row_key, _, item in links:
-            if trails.is_shorter_path(self.db, row_key, item.hint) and self.visit_again(row_key, now_s):
+            if trails.is_shorter_path(self, row_key, item.hint) and self.visit_again(row_key, now_s):
                 again[row_key[1]] = item.host
-        trails.store_hints(self.db, ((row_key, item.hint) for *row_key, _, item in links))
+        trails.store_hints(self, ((row_key, item.hint) for *row_key, _, item in links))
         return again
 
     def note_read(self, host_id: int, host: str, item: QueuedUrl, read: trails.ReadingResult, now_s: float) -> bool:
         """Record the result of reading a page; return True if a shorter path, found meanwhile, requeues it."""
         row_key = (slot_of(site_of(host)), host_id, item.key)
-        trails.note_read(self.db, row_key, read)
-        return trails.has_shorter_path(self.db, row_key, item.hint) and self.visit_again(row_key, now_s)
+        trails.note_read(self, row_key, read)
+        return trails.has_shorter_path(self, row_key, item.hint) and self.visit_again(row_key, now_s)
 
     def visit_again(self, row_key: Sequence[int], now_s: float) -> bool:
         """Put a finished page back into the queue, due now; return False if it was not finished."""
         rank = int(now_s * 1000)
         sql = "UPDATE urls SET state = ?, lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ? AND state = ?"
         slot, host_id, key = row_key
-        revisits.withdraw(self.db, (slot, host_id, key))
+        revisits.withdraw(self, (slot, host_id, key))
         if not self.db.execute(sql, (STATE_QUEUED, LANE_DUE, rank, *row_key, STATE_DONE)).rowcount:
             return False
         self._enter_queue(slot, host_id, key, lane=LANE_DUE, rank=rank)
@@ -379,8 +381,8 @@ class FrontierCell:
                 break
             # Ranks of DUE are milliseconds, and later ones are not due. Ranks of NEW are no times: all qualify.
             before = 1 << 62 if lane == LANE_NEW else int(now_s * 1000)
-            urls += islice(read_lane(self.db, host, (slot, host_id, lane), before, limit, skip), limit - len(urls))
-        return trails.attach_hints(self.db, slot, host_id, urls) if self.order.stores_trails else urls
+            urls += islice(read_lane(self, host, (slot, host_id, lane), before, limit, skip), limit - len(urls))
+        return trails.attach_hints(self, slot, host_id, urls) if self.order.stores_trails else urls
 
     def next_due_s(self, host_id: int, host: str) -> float | None:
         """Return the time of the earliest URL of the DUE lane; None if there is none."""
@@ -405,7 +407,7 @@ class FrontierCell:
             self._leave_queue(*row_key, lane=row[0], rank=row[1])
         lane, rank, failures = row[0], row[1], 0
         if lane == LANE_REFRESH:
-            lane = revisits.leave_lane(self.db, row_key, rank)
+            lane = revisits.leave_lane(self, row_key, rank)
         if settled.state == STATE_QUEUED:
             # Rounded up: a retry is never due before its wait is over.
             lane, rank, failures = LANE_DUE, ceil(settled.again_s * 1000), item.failures + 1
@@ -419,7 +421,7 @@ class FrontierCell:
             self._record_page(slot, settled, settled.page)
             # A shorter path was found while the page was read at its old depth.
             if row[3] < item.depth and settled.state == STATE_DONE and not self.order.stores_trails:
-                shorter_paths.add(self.db, [row_key])
+                shorter_paths.add(self, [row_key])
 
     def _leave_queue(self, slot: int, host_id: int, key: int, *, lane: int, rank: int) -> None:
         sql = "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
@@ -508,15 +510,10 @@ class FrontierCell:
 
     def last_change(self) -> int:
         """Return the number of changes so far."""
-        return self._meta("changes", 0)
-
-    def _meta(self, name: str, default: int) -> int:
-        row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-        return default if row is None else int(row[0])
+        return int(self.meta("changes") or 0)
 
     def _save_counters(self) -> None:
-        rows = [("sequence", self._sequence), ("known", self.known), ("queued", self.queued)]
-        self.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+        self.set_meta({"sequence": self._sequence, "known": self.known, "queued": self.queued})
 
 
 def _merged(found: Iterable[FoundUrl]) -> Iterable[FoundUrl]:

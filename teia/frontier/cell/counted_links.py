@@ -13,7 +13,6 @@ records it. In other cells a page without a row was read by an older teia, and i
 
 from __future__ import annotations
 
-import sqlite3
 from array import array
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -22,6 +21,7 @@ import msgspec
 
 from teia.errors import CorruptFile
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.connection import CellConnection
 from teia.frontier.cell.rows import FoundUrl
 
 RowKey = tuple[int, int, int]
@@ -70,9 +70,9 @@ def replace(cell: FrontierCell, row_key: RowKey, targets: Targets) -> Relinked:
     # Most pages have no row yet: one statement tests that and stores.
     if now and cell.db.execute("INSERT OR IGNORE INTO outlinks VALUES (?, ?, ?, ?)", (*row_key, now)).rowcount:
         # In an older cell, a page read before the table existed has had its links counted.
-        is_new = cell.knows_links or not _was_read(cell.db, row_key)
+        is_new = cell.knows_links or not _was_read(cell, row_key)
         return Relinked({key for keys in targets.values() for key in keys} if is_new else set(), [])
-    before = load(cell.db, row_key) or b""
+    before = load(cell, row_key) or b""
     if before == now:
         return Relinked(set(), [])
     if now:
@@ -85,7 +85,7 @@ def replace(cell: FrontierCell, row_key: RowKey, targets: Targets) -> Relinked:
 
 def add(cell: FrontierCell, row_key: RowKey, targets: Targets) -> set[int]:
     """Add links to those counted for a page; return the keys that are new. Inside a transaction."""
-    before = load(cell.db, row_key) or b""
+    before = load(cell, row_key) or b""
     # An older teia counted this page's links without storing them; adding would count them twice.
     if not before and not cell.knows_links:
         return set()
@@ -113,25 +113,25 @@ def removed_link(host: str, key: int) -> FoundUrl:
     return FoundUrl(host, key, "", REMOVED_DEPTH, -1, REMOVED_DEPTH, by=0)
 
 
-def load(db: sqlite3.Connection, row_key: RowKey) -> bytes | None:
+def load(cell: CellConnection, row_key: RowKey) -> bytes | None:
     """Return the stored links of a page; None if there are none."""
     sql = "SELECT targets FROM outlinks WHERE slot = ? AND host_id = ? AND key = ?"
-    row = db.execute(sql, row_key).fetchone()
+    row = cell.db.execute(sql, row_key).fetchone()
     return None if row is None else bytes(row[0])
 
 
 def mark_complete(cell: FrontierCell) -> None:
     """Record that the counted links of every page are stored. Inside a transaction."""
-    cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('outlinks', 1)")
+    cell.set_meta({"outlinks": 1})
     cell.knows_links = True
 
 
-def has_table(db: sqlite3.Connection) -> bool:
+def has_table(cell: CellConnection) -> bool:
     """Tell whether a cell opened read-only has the table; a teia that knows it creates it when it writes."""
-    return db.execute("SELECT 1 FROM sqlite_master WHERE name = 'outlinks'").fetchone() is not None
+    return cell.has_table("outlinks")
 
 
-def _was_read(db: sqlite3.Connection, row_key: RowKey) -> bool:
+def _was_read(cell: CellConnection, row_key: RowKey) -> bool:
     """Tell whether a page that has just been settled had a good capture before.
 
     Failed tries are visits too, and leave no capture. The first good capture sets the page's last change, and
@@ -140,4 +140,4 @@ def _was_read(db: sqlite3.Connection, row_key: RowKey) -> bool:
     sql = """
         SELECT 1 FROM pages WHERE slot = ? AND host_id = ? AND key = ? AND (changes OR last_change_s < last_visit_s)
     """
-    return db.execute(sql, row_key).fetchone() is not None
+    return cell.db.execute(sql, row_key).fetchone() is not None

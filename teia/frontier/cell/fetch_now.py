@@ -33,7 +33,7 @@ def visit_soon(cell: FrontierCell, url: str, now_s: float) -> tuple[int, str] | 
         cell.make_due(*row_key, lane=lane, rank=rank, due=soon)
         return row[0], host
     if lane == LANE_REFRESH:
-        revisits.withdraw(cell.db, row_key)
+        revisits.withdraw(cell, row_key)
     sql = "UPDATE urls SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?"
     cell.db.execute(sql, (LANE_DUE, soon, *row_key))
     cell.requeue(*row_key, lane=LANE_DUE, rank=soon)

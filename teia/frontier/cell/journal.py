@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -24,9 +23,6 @@ from teia.errors import ClusterError
 from teia.frontier.cell.schema import VERSION as TABLES_VERSION
 
 VERSION = 1
-CLUSTER = "cluster"
-"""Row of `meta` that names the cluster whose log the file is a copy of."""
-
 LOG_SEQ = "log_seq"
 """Row of `meta` with the number of the last record that is in this file."""
 
@@ -111,16 +107,6 @@ def _is_change(sql: str) -> bool:
     if verb.startswith(_READS):
         return False
     raise ClusterError(f"a cell in a cluster cannot run `{sql.strip()[:60]}`: it is neither a change nor a query")
-
-
-def refuse_cluster(db: sqlite3.Connection, path: Path) -> None:
-    """Refuse to write to a cluster's cell outside its log.
-
-    Other nodes' copies would lack the change, and the next record would not fit.
-    """
-    if db.execute("SELECT 1 FROM meta WHERE name = ?", (CLUSTER,)).fetchone():
-        db.close()
-        raise ClusterError(f"{path} belongs to a cluster; only `teia node` may change it")
 
 
 def publish(db: sqlite3.Connection, journal: Journal, save_counters: Callable[[], None]) -> int:

@@ -125,7 +125,7 @@ def _queue(cell: FrontierCell, rows: list[tuple[int, int, int, int, str, int, in
     for slot, host_id, key, _, _, lane, found_s, _, last_visit_s in rows:
         # Out of the REFRESH lane first: a URL has one place in the queue.
         if lane == LANE_REFRESH:
-            revisits.withdraw(cell.db, (slot, host_id, key))
+            revisits.withdraw(cell, (slot, host_id, key))
         # All of them are due; the time of the last visit puts the oldest first.
         waiting.append((slot, host_id, key, int((last_visit_s or found_s) * 1000)))
     cell.db.executemany(

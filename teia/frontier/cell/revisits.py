@@ -10,11 +10,11 @@ a page that left the lane meanwhile stays where it went.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from math import ceil
 from typing import NamedTuple
 
+from teia.frontier.cell.connection import CellConnection
 from teia.frontier.cell.schema import (
     LANE_DUE,
     LANE_NEW,
@@ -69,29 +69,29 @@ CAPTURED_S = """
 """Of `pages AS p`: time of the capture's fetch. A later 304 or a failed visit does not move it."""
 
 
-def leave_lane(db: sqlite3.Connection, row_key: RowKey, rank: int) -> int:
+def leave_lane(cell: CellConnection, row_key: RowKey, rank: int) -> int:
     """Take a page out of the lane for its visit; return the lane it waits in if it has to be tried again."""
     sql = "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
-    db.execute(sql, (*row_key[:2], LANE_REFRESH, rank, row_key[2]))
+    cell.db.execute(sql, (*row_key[:2], LANE_REFRESH, rank, row_key[2]))
     return LANE_DUE
 
 
-def withdraw(db: sqlite3.Connection, row_key: RowKey) -> None:
+def withdraw(cell: CellConnection, row_key: RowKey) -> None:
     """Take a page out of the lane, if it is there."""
-    row = db.execute(f"SELECT rank FROM urls WHERE {_AT} AND lane = ?", (*row_key, LANE_REFRESH)).fetchone()  # noqa: S608
+    row = cell.db.execute(f"SELECT rank FROM urls WHERE {_AT} AND lane = ?", (*row_key, LANE_REFRESH)).fetchone()  # noqa: S608
     if row is not None:
-        db.execute(f"UPDATE urls SET lane = ? WHERE {_AT}", (leave_lane(db, row_key, row[0]), *row_key))  # noqa: S608
+        cell.db.execute(f"UPDATE urls SET lane = ? WHERE {_AT}", (leave_lane(cell, row_key, row[0]), *row_key))  # noqa: S608
 
 
-def set_due(db: sqlite3.Connection, row_key: RowKey, due_s: float) -> bool:
+def set_due(cell: CellConnection, row_key: RowKey, due_s: float) -> bool:
     """Set the due time of a settled page; inside a transaction. Return False for one that is not settled."""
     # Rounded up: never requested before its due time.
     rank = ceil(min(due_s, LATEST_S) * 1000)
-    withdraw(db, row_key)
+    withdraw(cell, row_key)
     sql = f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT} AND state IN (?, ?)"  # noqa: S608  # our own text
-    if not db.execute(sql, (LANE_REFRESH, rank, *row_key, STATE_DONE, STATE_FAILED)).rowcount:
+    if not cell.db.execute(sql, (LANE_REFRESH, rank, *row_key, STATE_DONE, STATE_FAILED)).rowcount:
         return False
-    db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (*row_key[:2], LANE_REFRESH, rank, row_key[2]))
+    cell.db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (*row_key[:2], LANE_REFRESH, rank, row_key[2]))
     return True
 
 
@@ -104,7 +104,7 @@ class DueTimeChange(NamedTuple):
     due_s: float
 
 
-def move_due_times(db: sqlite3.Connection, slot: int, host_id: int, moves: Iterable[DueTimeChange]) -> int:
+def move_due_times(cell: CellConnection, slot: int, host_id: int, moves: Iterable[DueTimeChange]) -> int:
     """Give pages of a host other due times; inside a transaction. Return how many were still at their old places."""
     at = f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT} AND lane = ? AND rank = ? AND state IN (?, ?)"  # noqa: S608
     moved = 0
@@ -112,49 +112,51 @@ def move_due_times(db: sqlite3.Connection, slot: int, host_id: int, moves: Itera
         rank = ceil(min(due_s, LATEST_S) * 1000)
         row_key = (slot, host_id, key)
         # The old place is part of the condition: a page that moved since the plan was made stays where it is.
-        if not db.execute(at, (LANE_REFRESH, rank, *row_key, lane, old, STATE_DONE, STATE_FAILED)).rowcount:
+        if not cell.db.execute(at, (LANE_REFRESH, rank, *row_key, lane, old, STATE_DONE, STATE_FAILED)).rowcount:
             continue
         if lane == LANE_REFRESH:
-            leave_lane(db, row_key, old)
-        db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (slot, host_id, LANE_REFRESH, rank, key))
+            leave_lane(cell, row_key, old)
+        cell.db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (slot, host_id, LANE_REFRESH, rank, key))
         moved += 1
     return moved
 
 
-def captured_pages(db: sqlite3.Connection, slot: int, host_id: int, after: int, limit: int) -> list[CapturedPage]:
+def captured_pages(cell: CellConnection, slot: int, host_id: int, after: int, limit: int) -> list[CapturedPage]:
     """Return pages of a host that have a capture, in the order of their keys, which is as good as a random one."""
     sql = f"{_CAPTURED} WHERE p.slot = ? AND p.host_id = ? AND p.key > ? AND {_HAS_CAPTURE} ORDER BY p.key LIMIT ?"
-    return [CapturedPage(*row) for row in db.execute(sql, (slot, host_id, after, limit))]
+    return [CapturedPage(*row) for row in cell.db.execute(sql, (slot, host_id, after, limit))]
 
 
-def captured_pages_at(db: sqlite3.Connection, row_keys: Sequence[RowKey]) -> list[CapturedPage | None]:
+def captured_pages_at(cell: CellConnection, row_keys: Sequence[RowKey]) -> list[CapturedPage | None]:
     """Like `captured_pages`, for given pages; None for one without a capture, or that waits to be tried again."""
     sql = f"{_CAPTURED} WHERE p.slot = ? AND p.host_id = ? AND p.key = ? AND {_HAS_CAPTURE}"
-    rows = [db.execute(sql, row_key).fetchone() for row_key in row_keys]
+    rows = [cell.db.execute(sql, row_key).fetchone() for row_key in row_keys]
     return [None if row is None else CapturedPage(*row) for row in rows]
 
 
-def captured_s(db: sqlite3.Connection, row_key: RowKey) -> float:
+def captured_s(cell: CellConnection, row_key: RowKey) -> float:
     """Return the time at which a page's capture was fetched."""
     sql = f"SELECT {CAPTURED_S} FROM pages AS p WHERE {_AT}"  # noqa: S608  # our own text
-    return float(db.execute(sql, row_key).fetchone()[0])
+    return float(cell.db.execute(sql, row_key).fetchone()[0])
 
 
-def count_captured(db: sqlite3.Connection, slot: int, host_id: int) -> int:
+def count_captured(cell: CellConnection, slot: int, host_id: int) -> int:
     """Return the number of pages of a host that have a capture."""
     tables = "pages AS p JOIN urls AS u USING (slot, host_id, key)"
     sql = f"SELECT count(*) FROM {tables} WHERE p.slot = ? AND p.host_id = ? AND {_HAS_CAPTURE}"  # noqa: S608  # our text
-    return int(db.execute(sql, (slot, host_id)).fetchone()[0])
+    return int(cell.db.execute(sql, (slot, host_id)).fetchone()[0])
 
 
-def hosts_with_pages(db: sqlite3.Connection) -> list[tuple[int, str, str, int]]:
+def hosts_with_pages(cell: CellConnection) -> list[tuple[int, str, str, int]]:
     """Return (host id, name, last address, requests so far) of every host that was requested."""
-    return db.execute("SELECT host_id, name, address, requests FROM hosts WHERE requests ORDER BY host_id").fetchall()
+    return cell.db.execute(
+        "SELECT host_id, name, address, requests FROM hosts WHERE requests ORDER BY host_id"
+    ).fetchall()
 
 
-def last_response_s(db: sqlite3.Connection, host_id: int) -> float:
+def last_response_s(cell: CellConnection, host_id: int) -> float:
     """Return the duration of a host's last answer."""
-    row = db.execute("SELECT response_s FROM hosts WHERE host_id = ?", (host_id,)).fetchone()
+    row = cell.db.execute("SELECT response_s FROM hosts WHERE host_id = ?", (host_id,)).fetchone()
     return 0.0 if row is None else float(row[0])
 
 
@@ -167,7 +169,7 @@ class NextPage(NamedTuple):
 
 
 def next_pages(
-    db: sqlite3.Connection, slot: int, host_id: int, limit: int, skip: Collection[int], after_ms: int = -1
+    cell: CellConnection, slot: int, host_id: int, limit: int, skip: Collection[int], after_ms: int = -1
 ) -> list[NextPage]:
     """Return the pages of a host with the earliest due times, due or not; `skip` are in memory already.
 
@@ -178,39 +180,39 @@ def next_pages(
         WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND q.rank > ? ORDER BY q.rank, q.key LIMIT ?
     """
     # Pages in memory are filtered out here, so that many more are read.
-    rows = db.execute(sql, (slot, host_id, LANE_REFRESH, after_ms, limit + len(skip)))
+    rows = cell.db.execute(sql, (slot, host_id, LANE_REFRESH, after_ms, limit + len(skip)))
     return [NextPage(*row) for row in rows if row[0] not in skip][:limit]
 
 
 # ---- at the size limit (F2) -----------------------------------------------------------------------------------------
 
 
-def queued_urls(db: sqlite3.Connection, slot: int, host_id: int, limit: int) -> list[CapturedPage]:
+def queued_urls(cell: CellConnection, slot: int, host_id: int, limit: int) -> list[CapturedPage]:
     """Return the first queued new URLs of a host, with the fields that determine their importance."""
     sql = """
         SELECT u.key, u.tail, u.depth, u.in_links, '', 0, u.state, u.lane, u.rank, 0, 0.0, 0.0, x''
         FROM queue AS q JOIN urls AS u USING (slot, host_id, key)
         WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? ORDER BY q.rank, q.key LIMIT ?
     """
-    return [CapturedPage(*row) for row in db.execute(sql, (slot, host_id, LANE_NEW, limit))]
+    return [CapturedPage(*row) for row in cell.db.execute(sql, (slot, host_id, LANE_NEW, limit))]
 
 
-def replace_page(db: sqlite3.Connection, row_key: RowKey, to: RowKey, now_s: float) -> bool:
+def replace_page(cell: CellConnection, row_key: RowKey, to: RowKey, now_s: float) -> bool:
     """Drop a captured page, and request a new URL in its stead; inside a transaction.
 
     The page leaves the index; its captures stay in the archive. Returns False if one of the two changed meanwhile.
     """
     captured = f"SELECT 1 FROM urls WHERE {_AT} AND lane = ? AND state IN (?, ?)"  # noqa: S608  # our own text
     new = f"SELECT rank FROM urls WHERE {_AT} AND lane = ? AND state = ?"  # noqa: S608
-    row = db.execute(new, (*to, LANE_NEW, STATE_QUEUED)).fetchone()
-    if row is None or db.execute(captured, (*row_key, LANE_REFRESH, STATE_DONE, STATE_FAILED)).fetchone() is None:
+    row = cell.db.execute(new, (*to, LANE_NEW, STATE_QUEUED)).fetchone()
+    if row is None or cell.db.execute(captured, (*row_key, LANE_REFRESH, STATE_DONE, STATE_FAILED)).fetchone() is None:
         return False
-    withdraw(db, row_key)
+    withdraw(cell, row_key)
     gone = f"UPDATE urls SET state = ?, outcome = ? WHERE {_AT}"  # noqa: S608
-    db.execute(gone, (STATE_EXCLUDED, Outcome.BUDGET, *row_key))
+    cell.db.execute(gone, (STATE_EXCLUDED, Outcome.BUDGET, *row_key))
     # DUE comes before the other new URLs of the host.
     rank = int(now_s * 1000)
-    db.execute(f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT}", (LANE_DUE, rank, *to))  # noqa: S608
+    cell.db.execute(f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT}", (LANE_DUE, rank, *to))  # noqa: S608
     sql = "UPDATE queue SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
-    db.execute(sql, (LANE_DUE, rank, *to[:2], LANE_NEW, row[0], to[2]))
+    cell.db.execute(sql, (LANE_DUE, rank, *to[:2], LANE_NEW, row[0], to[2]))
     return True

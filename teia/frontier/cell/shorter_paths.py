@@ -8,10 +8,10 @@ their links (crawler/depths.py). That may bring other pages nearer, and so on; d
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from teia.frontier.cell.connection import CellConnection
 from teia.frontier.cell.schema import STATE_DONE
 
 
@@ -31,16 +31,16 @@ class ShortenedPage:
     outcome: str
 
 
-def add(db: sqlite3.Connection, row_keys: Iterable[Sequence[int]]) -> None:
+def add(cell: CellConnection, row_keys: Iterable[Sequence[int]]) -> None:
     """Store pages by slot, host id and key; inside a transaction. A page without a row has no links to update."""
     sql = """
         INSERT OR IGNORE INTO nearer
         SELECT slot, host_id, key FROM pages WHERE slot = ? AND host_id = ? AND key = ?
     """
-    db.executemany(sql, row_keys)
+    cell.db.executemany(sql, row_keys)
 
 
-def pending(db: sqlite3.Connection, limit: int) -> list[ShortenedPage]:
+def pending(cell: CellConnection, limit: int) -> list[ShortenedPage]:
     """Return some of the pages whose links lie nearer than is recorded, except those that no longer exist.
 
     CROSS JOIN makes SQLite begin with `nearer`, which is small; otherwise it walks over all URLs, at every commit.
@@ -52,9 +52,9 @@ def pending(db: sqlite3.Connection, limit: int) -> list[ShortenedPage]:
         CROSS JOIN pages AS p ON p.slot = n.slot AND p.host_id = n.host_id AND p.key = n.key
         WHERE u.state = ? LIMIT ?
     """
-    return [ShortenedPage(*row) for row in db.execute(sql, (STATE_DONE, limit))]
+    return [ShortenedPage(*row) for row in cell.db.execute(sql, (STATE_DONE, limit))]
 
 
-def remove(db: sqlite3.Connection, pages: Iterable[ShortenedPage]) -> None:
+def remove(cell: CellConnection, pages: Iterable[ShortenedPage]) -> None:
     row_keys = [(page.slot, page.host_id, page.key) for page in pages]
-    db.executemany("DELETE FROM nearer WHERE slot = ? AND host_id = ? AND key = ?", row_keys)
+    cell.db.executemany("DELETE FROM nearer WHERE slot = ? AND host_id = ? AND key = ?", row_keys)

@@ -15,9 +15,10 @@ In the code these columns are `reported_s`, `checked_s` and `source`.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+from teia.frontier.cell.connection import CellConnection
 
 RowKey = tuple[int, int, int]
 """(slot, host id, key)"""
@@ -67,44 +68,44 @@ class StatementSource(NamedTuple):
     named: int
 
 
-def has_tables(db: sqlite3.Connection) -> bool:
+def has_tables(cell: CellConnection) -> bool:
     """Tell whether a cell opened read-only has the tables; a teia that knows them creates them when it writes."""
-    return db.execute("SELECT 1 FROM sqlite_master WHERE name = 'voices'").fetchone() is not None
+    return cell.has_table("voices")
 
 
 _COLUMNS = "key, kind, said_s, heard_s, since_s, speaker, open_s"
 
 
-def statements_of_page(db: sqlite3.Connection, row_key: RowKey) -> list[SiteStatement]:
+def statements_of_page(cell: CellConnection, row_key: RowKey) -> list[SiteStatement]:
     """Return all reports about a page."""
     sql = f"SELECT {_COLUMNS} FROM said WHERE slot = ? AND host_id = ? AND key = ?"  # noqa: S608  # our own text
-    return [SiteStatement(*row) for row in db.execute(sql, row_key)]
+    return [SiteStatement(*row) for row in cell.db.execute(sql, row_key)]
 
 
-def statements_of_pages(db: sqlite3.Connection, slot: int, host_id: int, first: int, last: int) -> list[SiteStatement]:
+def statements_of_pages(cell: CellConnection, slot: int, host_id: int, first: int, last: int) -> list[SiteStatement]:
     """Return all reports about a host's pages whose keys lie between two."""
     sql = f"SELECT {_COLUMNS} FROM said WHERE slot = ? AND host_id = ? AND key BETWEEN ? AND ?"  # noqa: S608
-    return [SiteStatement(*row) for row in db.execute(sql, (slot, host_id, first, last))]
+    return [SiteStatement(*row) for row in cell.db.execute(sql, (slot, host_id, first, last))]
 
 
 def _known(
-    db: sqlite3.Connection, slot: int, host_id: int, kind: int, keys: Sequence[int]
+    cell: CellConnection, slot: int, host_id: int, kind: int, keys: Sequence[int]
 ) -> dict[int, tuple[float, float]]:
     """Return, by key, the reported time and the report at the last visit; unknown keys are left out."""
     columns = "SELECT key, said_s, heard_s FROM said WHERE slot = ? AND host_id = ?"
     if len(keys) > KEYS_AT_ONCE:
-        rows = db.execute(f"{columns} AND kind = ?", (slot, host_id, kind))
+        rows = cell.db.execute(f"{columns} AND kind = ?", (slot, host_id, kind))
         return {key: (reported_s, checked_s) for key, reported_s, checked_s in rows}
     found = {}
     for key in keys:
-        row = db.execute(f"{columns} AND key = ? AND kind = ?", (slot, host_id, key, kind)).fetchone()
+        row = cell.db.execute(f"{columns} AND key = ? AND kind = ?", (slot, host_id, key, kind)).fetchone()
         if row is not None:
             found[key] = row[1:]
     return found
 
 
 def store_statements(
-    db: sqlite3.Connection,
+    cell: CellConnection,
     slot: int,
     host_id: int,
     kind: int,
@@ -116,7 +117,7 @@ def store_statements(
 
     `before_s` is the time of the previous look at the same source. Inside a transaction.
     """
-    known = _known(db, slot, host_id, kind, list(dates))
+    known = _known(cell, slot, host_id, kind, list(dates))
     new, later, moved = [], [], []
     for key, reported_s in dates.items():
         before = known.get(key)
@@ -128,57 +129,57 @@ def store_statements(
             else:
                 # First report since the last visit: `before_s` is the earliest time of the change.
                 moved.append((reported_s, before_s, source, slot, host_id, key, kind))
-    db.executemany("INSERT OR REPLACE INTO said VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)", new)
-    db.executemany(f"UPDATE said SET said_s = ?, speaker = ? WHERE {_AT}", later)  # noqa: S608  # our own text
-    db.executemany(f"UPDATE said SET said_s = ?, since_s = ?, speaker = ? WHERE {_AT}", moved)  # noqa: S608
+    cell.db.executemany("INSERT OR REPLACE INTO said VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)", new)
+    cell.db.executemany(f"UPDATE said SET said_s = ?, speaker = ? WHERE {_AT}", later)  # noqa: S608  # our own text
+    cell.db.executemany(f"UPDATE said SET said_s = ?, since_s = ?, speaker = ? WHERE {_AT}", moved)  # noqa: S608
     return [row[2] for row in new] + [row[4] for row in later] + [row[5] for row in moved]
 
 
-def mark_checked(db: sqlite3.Connection, row_key: RowKey, statement: SiteStatement, open_s: float | None) -> None:
+def mark_checked(cell: CellConnection, row_key: RowKey, statement: SiteStatement, open_s: float | None) -> None:
     """Record that a visit checked a report; `open_s` is set for a change that was not reported."""
     # Most visits have no new report to check, and write nothing.
     if statement.checked_s != statement.reported_s or statement.open_s != open_s:
-        db.execute(f"UPDATE said SET heard_s = said_s, open_s = ? WHERE {_AT}", (open_s, *row_key, statement.kind))  # noqa: S608
+        cell.db.execute(f"UPDATE said SET heard_s = said_s, open_s = ? WHERE {_AT}", (open_s, *row_key, statement.kind))  # noqa: S608
 
 
-def pop_open(db: sqlite3.Connection, slot: int, source: int) -> list[tuple[int, SiteStatement]]:
+def pop_open(cell: CellConnection, slot: int, source: int) -> list[tuple[int, SiteStatement]]:
     """Return a source's pages with a change it had not reported, each once, with its host's id."""
     sql = f"SELECT host_id, {_COLUMNS} FROM said WHERE slot = ? AND speaker = ? AND open_s IS NOT NULL"  # noqa: S608
-    found = [(row[0], SiteStatement(*row[1:])) for row in db.execute(sql, (slot, source))]
+    found = [(row[0], SiteStatement(*row[1:])) for row in cell.db.execute(sql, (slot, source))]
     close = f"UPDATE said SET open_s = NULL WHERE {_AT}"  # noqa: S608  # our own text
-    db.executemany(close, [(slot, host_id, statement.key, statement.kind) for host_id, statement in found])
+    cell.db.executemany(close, [(slot, host_id, statement.key, statement.kind) for host_id, statement in found])
     return found
 
 
 # ---- sources --------------------------------------------------------------------------------------------------------
 
 
-def find_source(db: sqlite3.Connection, slot: int, key: int) -> StatementSource | None:
-    row = db.execute(
+def find_source(cell: CellConnection, slot: int, key: int) -> StatementSource | None:
+    row = cell.db.execute(
         "SELECT key, host_id, kind, seen_s, named FROM speakers WHERE slot = ? AND key = ?", (slot, key)
     ).fetchone()
     return None if row is None else StatementSource(*row)
 
 
-def sources_of(db: sqlite3.Connection, slot: int, host_id: int) -> list[StatementSource]:
+def sources_of(cell: CellConnection, slot: int, host_id: int) -> list[StatementSource]:
     sql = "SELECT key, host_id, kind, seen_s, named FROM speakers WHERE slot = ? AND host_id = ?"
-    return [StatementSource(*row) for row in db.execute(sql, (slot, host_id))]
+    return [StatementSource(*row) for row in cell.db.execute(sql, (slot, host_id))]
 
 
-def note_source_read(db: sqlite3.Connection, slot: int, source: StatementSource) -> None:
+def note_source_read(cell: CellConnection, slot: int, source: StatementSource) -> None:
     """Record that a sitemap or feed was read; inside a transaction."""
-    db.execute("INSERT OR REPLACE INTO speakers VALUES (?, ?, ?, ?, ?, ?)", (slot, *source))
+    cell.db.execute("INSERT OR REPLACE INTO speakers VALUES (?, ?, ?, ?, ?, ?)", (slot, *source))
 
 
 # ---- trust ----------------------------------------------------------------------------------------------------------
 
 
-def trust_of(db: sqlite3.Connection, slot: int, host_id: int) -> dict[int, bytes]:
+def trust_of(cell: CellConnection, slot: int, host_id: int) -> dict[int, bytes]:
     """Return the trust in a host's signals, by kind; only for kinds that it sends."""
-    return dict(db.execute("SELECT kind, record FROM voices WHERE slot = ? AND host_id = ?", (slot, host_id)))
+    return dict(cell.db.execute("SELECT kind, record FROM voices WHERE slot = ? AND host_id = ?", (slot, host_id)))
 
 
-def store_trust(db: sqlite3.Connection, slot: int, host_id: int, trust: Iterable[tuple[int, bytes]]) -> None:
+def store_trust(cell: CellConnection, slot: int, host_id: int, trust: Iterable[tuple[int, bytes]]) -> None:
     """Store the trust in a host's signals; inside a transaction."""
     rows = [(slot, host_id, kind, record) for kind, record in trust]
-    db.executemany("INSERT OR REPLACE INTO voices VALUES (?, ?, ?, ?)", rows)
+    cell.db.executemany("INSERT OR REPLACE INTO voices VALUES (?, ?, ?, ?)", rows)

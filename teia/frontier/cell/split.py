@@ -20,27 +20,26 @@ from itertools import accumulate
 from pathlib import Path
 
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.database import sqlite_errors
+from teia.frontier.cell.connection import CellConnection
 from teia.frontier.cell.journal import LOG_SEQ
 from teia.frontier.cell.schema import LANE_REFRESH
+from teia.sqlite import sqlite_errors
 from teia.urls import site_of, slot_of
 
-# `!` follows the space in ASCII, so SPLIT_END sorts just behind every `split NUMBER`.
-SPLIT, SPLIT_END = "split ", "split!"
+SPLIT = "split "
 NOT_COPIED = ("archive", "records", "stored")
 """Rows of `meta` about the archive, which stays, and its counts: the new cell begins with none."""
 
 
-def split_cells(db: sqlite3.Connection) -> dict[int, int]:
+def split_cells(cell: CellConnection) -> dict[int, int]:
     """Return the cells that were split off this one, and the first slot of each."""
-    rows = db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (SPLIT, SPLIT_END))
-    return {int(name.removeprefix(SPLIT)): int(slot) for name, slot in rows}
+    return {int(number): int(slot) for number, slot in cell.meta_under(SPLIT).items()}
 
 
-def middle_slot(db: sqlite3.Connection, first: int, end: int) -> int | None:
+def middle_slot(cell: CellConnection, first: int, end: int) -> int | None:
     """Return the first slot of the second half that divides a range's URLs most evenly; None if none does."""
     sql = "SELECT slot, count(*) FROM urls WHERE slot >= ? AND slot < ? GROUP BY slot ORDER BY slot"
-    rows = db.execute(sql, (first, end)).fetchall()
+    rows = cell.db.execute(sql, (first, end)).fetchall()
     before = list(accumulate((count for _, count in rows), initial=0))
     if len(rows) < 2:
         return None
@@ -57,8 +56,8 @@ def delete_slots(cell: FrontierCell, number: int, first: int, end: int, named: I
     names = [name for name in _meta_names(cell.db, named) if first <= _slot(name) < end]
     for table in tables_of(cell.db):
         cell.db.execute(f"DELETE FROM {table} WHERE slot >= ? AND slot < ?", (first, end))  # noqa: S608  # our own table
-    cell.db.executemany("DELETE FROM meta WHERE name = ?", [(name,) for name in names])
-    cell.db.execute("INSERT INTO meta VALUES (?, ?)", (f"{SPLIT}{number}", first))
+    cell.delete_meta(names)
+    cell.set_meta({f"{SPLIT}{number}": first})
     # Counted anew: deleting a range does not tell how many URLs of it were queued.
     known, (cell.known, cell.queued) = cell.known, _count(cell.db)
     cell._host_ids.clear()
@@ -76,7 +75,7 @@ def extract_slots(copy: Path, first: int, end: int, named: Iterable[str], seq: i
         for table in tables_of(db):
             db.execute(f"DELETE FROM {table} WHERE slot < ? OR slot >= ?", (first, end))  # noqa: S608  # our own table
         gone = [name for name in _meta_names(db, named) if not first <= _slot(name) < end]
-        gone += [*NOT_COPIED, *(f"{SPLIT}{number}" for number in split_cells(db))]
+        gone += [*NOT_COPIED, *(f"{SPLIT}{number}" for number in split_cells(CellConnection(copy, db)))]
         db.executemany("DELETE FROM meta WHERE name = ?", [(name,) for name in gone])
         # Log and outbox stay with the old cell, which delivers them.
         db.execute("DELETE FROM log")

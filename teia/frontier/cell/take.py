@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
+from teia.frontier.cell.connection import CellConnection
 from teia.frontier.cell.revisits import CAPTURED_S
 from teia.frontier.cell.rows import QueuedUrl, url_from
 from teia.frontier.cell.schema import LANE_DUE, LANE_REFRESH
@@ -47,26 +47,26 @@ _OF_URL = f"""
 
 
 def read_lane(
-    db: sqlite3.Connection, host: str, lane_key: tuple[int, int, int], before: int, limit: int, skip: Collection[int]
+    cell: CellConnection, host: str, lane_key: tuple[int, int, int], before: int, limit: int, skip: Collection[int]
 ) -> Iterator[QueuedUrl]:
     """Yield the first URLs of one lane up to a rank, without those in `skip`; `lane_key` is (slot, host id, lane)."""
     # Enough rows even if all of `skip` are among the first.
-    for row in db.execute(_OF_LANE, (*lane_key, before, limit + len(skip))):
+    for row in cell.db.execute(_OF_LANE, (*lane_key, before, limit + len(skip))):
         if row[1] not in skip:
             yield _queued(host, row)
 
 
 def read_lane_after(
-    db: sqlite3.Connection, host: str, lane_key: tuple[int, int, int], after: tuple[int, int], limit: int
+    cell: CellConnection, host: str, lane_key: tuple[int, int, int], after: tuple[int, int], limit: int
 ) -> Iterator[QueuedUrl]:
     """Yield the URLs of one lane behind a position in it, which is (rank, key)."""
-    for row in db.execute(_LATER_OF_LANE, (*lane_key, *after, limit)):
+    for row in cell.db.execute(_LATER_OF_LANE, (*lane_key, *after, limit)):
         yield _queued(host, row)
 
 
-def read_refresh_page(db: sqlite3.Connection, host: str, slot: int, host_id: int, key: int) -> QueuedUrl | None:
+def read_refresh_page(cell: CellConnection, host: str, slot: int, host_id: int, key: int) -> QueuedUrl | None:
     """Return a known page from its place in the REFRESH lane; None if it is not there."""
-    row = db.execute(_OF_PAGE, (slot, host_id, LANE_REFRESH, key, slot, host_id, key)).fetchone()
+    row = cell.db.execute(_OF_PAGE, (slot, host_id, LANE_REFRESH, key, slot, host_id, key)).fetchone()
     return None if row is None else _queued(host, row)
 
 
@@ -84,13 +84,13 @@ class LaneUrl(NamedTuple):
 
 
 def read_lane_urls(
-    db: sqlite3.Connection, host: str, lane_key: tuple[int, int, int], after: tuple[int, int], limit: int
+    cell: CellConnection, host: str, lane_key: tuple[int, int, int], after: tuple[int, int], limit: int
 ) -> list[LaneUrl]:
     """Return the next URLs of one lane behind a position in it, which is (rank, key)."""
     lane = lane_key[2]
     return [
         LaneUrl(url_from(host, tail), key, lane, rank, depth, rank / 1000 if lane in BY_TIME else float(found_s), *rest)
-        for tail, key, rank, depth, found_s, *rest in db.execute(_ALL_OF_LANE, (*lane_key, *after, limit))
+        for tail, key, rank, depth, found_s, *rest in cell.db.execute(_ALL_OF_LANE, (*lane_key, *after, limit))
     ]
 
 
@@ -103,9 +103,9 @@ class KnownUrl(NamedTuple):
     item: QueuedUrl
 
 
-def read_url(db: sqlite3.Connection, host: str, slot: int, host_id: int, key: int) -> KnownUrl | None:
+def read_url(cell: CellConnection, host: str, slot: int, host_id: int, key: int) -> KnownUrl | None:
     """Return a URL in any state; None if it is unknown."""
-    row = db.execute(_OF_URL, (slot, host_id, key)).fetchone()
+    row = cell.db.execute(_OF_URL, (slot, host_id, key)).fetchone()
     if row is None:
         return None
     state, outcome, last_visit_s, *rest = row

@@ -10,10 +10,10 @@ So the result of a crawl with hard focus depends on the web alone, not on the or
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from teia.frontier.cell.connection import CellConnection
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.order import NO_HINT, NO_KIND, TOP_SCORE, Hint
 
@@ -30,9 +30,9 @@ class ReadingResult:
     depends: bool
 
 
-def store_hints(db: sqlite3.Connection, hints: Iterable[tuple[Sequence[int], Hint | None]]) -> None:
+def store_hints(cell: CellConnection, hints: Iterable[tuple[Sequence[int], Hint | None]]) -> None:
     """Merge hints into the trails; a URL without a linking page was requested by a user."""
-    db.executemany(
+    cell.db.executemany(
         """
         INSERT INTO trails (slot, host_id, key, score, off_topic, via) VALUES (?, ?, ?, ?, ?, ?)
         ON CONFLICT DO UPDATE SET
@@ -43,30 +43,30 @@ def store_hints(db: sqlite3.Connection, hints: Iterable[tuple[Sequence[int], Hin
     )
 
 
-def is_shorter_path(db: sqlite3.Connection, row_key: Sequence[int], hint: Hint | None) -> bool:
+def is_shorter_path(cell: CellConnection, row_key: Sequence[int], hint: Hint | None) -> bool:
     """Tell whether this path to a page changes the treatment of its links; call it before `store_hints`."""
     sql = "SELECT 1 FROM trails WHERE slot = ? AND host_id = ? AND key = ? AND depends AND off_topic > ?"
-    return db.execute(sql, (*row_key, hint.off_topic if hint else 0)).fetchone() is not None
+    return cell.db.execute(sql, (*row_key, hint.off_topic if hint else 0)).fetchone() is not None
 
 
-def has_shorter_path(db: sqlite3.Connection, row_key: Sequence[int], used: Hint | None) -> bool:
+def has_shorter_path(cell: CellConnection, row_key: Sequence[int], used: Hint | None) -> bool:
     """Tell whether a better path than the one used is known by now, which changes the treatment of a page's links."""
     sql = "SELECT 1 FROM trails WHERE slot = ? AND host_id = ? AND key = ? AND depends AND off_topic < ?"
-    return db.execute(sql, (*row_key, used.off_topic if used else 0)).fetchone() is not None
+    return cell.db.execute(sql, (*row_key, used.off_topic if used else 0)).fetchone() is not None
 
 
-def note_read(db: sqlite3.Connection, row_key: Sequence[int], read: ReadingResult) -> None:
+def note_read(cell: CellConnection, row_key: Sequence[int], read: ReadingResult) -> None:
     """Store the result of reading a page. A row key is slot, host id and key."""
     sql = "UPDATE trails SET relevance = ?, kind = ?, depends = ? WHERE slot = ? AND host_id = ? AND key = ?"
-    db.execute(sql, (read.relevance, read.kind, read.depends, *row_key))
+    cell.db.execute(sql, (read.relevance, read.kind, read.depends, *row_key))
 
 
-def attach_hints(db: sqlite3.Connection, slot: int, host_id: int, items: Iterable[QueuedUrl]) -> list[QueuedUrl]:
+def attach_hints(cell: CellConnection, slot: int, host_id: int, items: Iterable[QueuedUrl]) -> list[QueuedUrl]:
     """Attach hints to URLs that are about to be fetched. A page to be read whole is fetched unconditionally."""
     sql = "SELECT score, off_topic, via, depends FROM trails WHERE slot = ? AND host_id = ? AND key = ?"
     known = []
     for item in items:
-        row = db.execute(sql, (slot, host_id, item.key)).fetchone()
+        row = cell.db.execute(sql, (slot, host_id, item.key)).fetchone()
         score, off_topic, via, depends = row or (*NO_HINT[:3], False)
         since_s = item.since_s - HEAD_START_S * score / TOP_SCORE
         hinted = replace(item, hint=Hint(score, off_topic, via), since_s=since_s)
@@ -78,23 +78,22 @@ def attach_hints(db: sqlite3.Connection, slot: int, host_id: int, items: Iterabl
 # ---- rules ----------------------------------------------------------------------------------------------------------
 
 
-def count_rule(db: sqlite3.Connection, via: int, kind: int) -> None:
+def count_rule(cell: CellConnection, via: int, kind: int) -> None:
     """Count a page of one kind that was found through a page of another."""
     sql = "INSERT INTO rules VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET seen = seen + 1"
-    db.execute(sql, (via, kind))
+    cell.db.execute(sql, (via, kind))
 
 
-def all_rules(db: sqlite3.Connection) -> list[tuple[int, int, int]]:
+def all_rules(cell: CellConnection) -> list[tuple[int, int, int]]:
     """Return (kind of page, kind of page it led to, count)."""
-    return db.execute("SELECT via, kind, seen FROM rules").fetchall()
+    return cell.db.execute("SELECT via, kind, seen FROM rules").fetchall()
 
 
-def reset_changed_kinds(db: sqlite3.Connection, kinds: Sequence[str]) -> None:
+def reset_changed_kinds(cell: CellConnection, kinds: Sequence[str]) -> None:
     """Delete records of kinds whose numbers changed their meaning; inside a transaction."""
     names = "\n".join(kinds)
-    row = db.execute("SELECT value FROM meta WHERE name = 'kinds'").fetchone()
-    if row is not None and row[0] == names:
+    if cell.meta("kinds") == names:
         return
-    db.execute("DELETE FROM rules")
-    db.execute("UPDATE trails SET via = ?, kind = NULL", (NO_KIND,))
-    db.execute("INSERT OR REPLACE INTO meta VALUES ('kinds', ?)", (names,))
+    cell.db.execute("DELETE FROM rules")
+    cell.db.execute("UPDATE trails SET via = ?, kind = NULL", (NO_KIND,))
+    cell.set_meta({"kinds": names})

@@ -27,8 +27,8 @@ from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 from teia.config.sections import CourtesySettings
-from teia.frontier.cell.database import open_database, open_to_read, sqlite_errors
 from teia.frontier.queue.host_rules import agreements
+from teia.sqlite import open_database, open_to_read, sqlite_errors
 
 VERSION = 1
 LONG_DELAY_S = 60.0

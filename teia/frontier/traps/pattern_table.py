@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, field
 
 import msgspec
 
+from teia.frontier.cell.connection import CellConnection
 from teia.frontier.traps.patterns import wider
 from teia.frontier.traps.suspicion import Pattern, PatternState, Tally, WatchReason
 
@@ -102,10 +102,10 @@ class HostPatterns:
 
     # -- on disk -------------------------------------------------------------------------------------------
 
-    def load(self, db: sqlite3.Connection) -> None:
+    def load(self, cell: CellConnection) -> None:
         """Read the committed patterns; an unreadable row raises msgspec.MsgspecError or ValueError."""
         sql = f"SELECT {_NAMES}, counts FROM patterns WHERE slot = ? AND host_id = ? ORDER BY number"  # noqa: S608  # our own names
-        for *values, counts in db.execute(sql, (self.slot, self.host_id)):
+        for *values, counts in cell.db.execute(sql, (self.slot, self.host_id)):
             of_all, of_tries, recent = _decode(counts)
             pattern = Pattern(**dict(zip(_FIELDS, values, strict=True)))
             pattern.state, pattern.reason = PatternState(pattern.state), WatchReason(pattern.reason)
@@ -113,12 +113,12 @@ class HostPatterns:
             pattern.recent = recent
             self._add(pattern)
         sql = "SELECT 1 FROM spellings WHERE slot = ? AND host_id = ? LIMIT 1"
-        self.has_spellings = db.execute(sql, (self.slot, self.host_id)).fetchone() is not None
+        self.has_spellings = cell.db.execute(sql, (self.slot, self.host_id)).fetchone() is not None
 
-    def save(self, db: sqlite3.Connection, patterns: Iterable[Pattern]) -> None:
+    def save(self, cell: CellConnection, patterns: Iterable[Pattern]) -> None:
         """Store patterns; inside a transaction."""
         host_key = (self.slot, self.host_id)
-        db.executemany(
+        cell.db.executemany(
             f"INSERT OR REPLACE INTO patterns (slot, host_id, {_NAMES}, counts) VALUES ({_MARKS})",  # noqa: S608  # our own names
             [(*host_key, *(getattr(each, name) for name in _FIELDS), _counts(each)) for each in patterns],
         )

@@ -103,7 +103,7 @@ class TrapWatch:
                 del self._hosts[next(iter(self._hosts))]
             known = self._hosts[host_id] = HostPatterns(host, host_id, slot_of(site_of(host)))
             try:
-                known.load(self._cell.db)
+                known.load(self._cell)
             except (msgspec.MsgspecError, ValueError, TypeError) as error:
                 raise CorruptFile(self._cell.path, f"the patterns of {host} cannot be read: {error}") from error
         return known
@@ -153,7 +153,7 @@ class TrapWatch:
                 self._prefer_plain(host, key)
             host.plain.clear()
             if host.new:
-                host.save(self._cell.db, host.new)
+                host.save(self._cell, host.new)
                 host.new.clear()
 
     def count_link(self, host_id: int, item: FoundUrl, number: int) -> None:
@@ -355,7 +355,7 @@ class TrapWatch:
             for pattern in host.touched:
                 if pattern.evaluate(host.parent_of(pattern), is_alone=host.is_alone(pattern)):
                     self._apply_state(host, pattern)
-            host.save(self._cell.db, host.touched)
+            host.save(self._cell, host.touched)
             host.linked_twice.clear()
             host.touched.clear()
         self._touched_hosts.clear()
@@ -521,7 +521,7 @@ class TrapWatch:
     def _add(self, host: HostPatterns, admitted: AdmittedUrls, items: list[QueuedUrl]) -> None:
         host.loaded.update((item.key, abs(item.pattern)) for item in items)
         if self._cell.order.stores_trails:
-            items = trails.attach_hints(self._cell.db, host.slot, host.host_id, items)
+            items = trails.attach_hints(self._cell, host.slot, host.host_id, items)
         admitted.items += items
 
     def _deepest(self, host: HostPatterns, pattern: Pattern, limit: int) -> list[QueuedUrl]:

@@ -59,14 +59,14 @@ def _sample_captures(
     """Yield each host, its number of captures, and all or part of them, each with its fetch time."""
     hosts = []
     for cell in cells:
-        for host_id, host, *_ in revisits.hosts_with_pages(cell.frontier.db):
+        for host_id, host, *_ in revisits.hosts_with_pages(cell.frontier):
             slot = slot_of(site_of(host))
-            count = revisits.count_captured(cell.frontier.db, slot, host_id)
-            hosts.append((cell.frontier.db, host, slot, host_id, count))
+            count = revisits.count_captured(cell.frontier, slot, host_id)
+            hosts.append((cell.frontier, host, slot, host_id, count))
     part = min(1.0, MOST_PAGES / max(1, sum(count for *_, count in hosts)))
-    for db, host, slot, host_id, count in hosts:
-        pages = revisits.captured_pages(db, slot, host_id, _FIRST_KEY, ceil(part * count))
-        yield host, count, [(page, revisits.captured_s(db, (slot, host_id, page.key))) for page in pages]
+    for frontier, host, slot, host_id, count in hosts:
+        pages = revisits.captured_pages(frontier, slot, host_id, _FIRST_KEY, ceil(part * count))
+        yield host, count, [(page, revisits.captured_s(frontier, (slot, host_id, page.key))) for page in pages]
 
 
 def _is_fresh(world: World, url: str, copied_s: float, now_s: float) -> bool | None:

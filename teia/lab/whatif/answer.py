@@ -354,9 +354,7 @@ def _late_urls(evaluation: _Evaluation) -> tuple[str, ...]:
 
 def _url(past: Past, host: int, key: int) -> str:
     of_host = past.hosts[host]
-    (row,) = revisits.captured_pages_at(
-        of_host.cell.frontier.db, [(slot_of(site_of(of_host.name)), of_host.host_id, key)]
-    )
+    (row,) = revisits.captured_pages_at(of_host.cell.frontier, [(slot_of(site_of(of_host.name)), of_host.host_id, key)])
     return url_from(of_host.name, row.tail) if row is not None else of_host.name
 
 

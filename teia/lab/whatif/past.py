@@ -107,7 +107,7 @@ def read_past(source: Source, now_s: float) -> Past:
     read: list[tuple[int, PageColumns, bool]] = []
     weigh = weigher(source.config.refresh, source.ranks)
     for cell in source.cells:
-        for host_id, name, address, _ in revisits.hosts_with_pages(cell.frontier.db):
+        for host_id, name, address, _ in revisits.hosts_with_pages(cell.frontier):
             slot, pages = slot_of(site_of(name)), 0
             with decode_errors(cell.frontier):
                 trusted = Trust.decode(histories.host_trust(cell.frontier, slot, host_id)[0]).dates.is_trusted
@@ -127,7 +127,7 @@ def read_past(source: Source, now_s: float) -> Past:
 
 def _columns(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[PageColumns]:
     after = FIRST_KEY
-    while rows := revisits.captured_pages(cell.frontier.db, slot, host_id, after, PART):
+    while rows := revisits.captured_pages(cell.frontier, slot, host_id, after, PART):
         after = rows[-1].key
         with decode_errors(cell.frontier):
             yield to_columns(rows, weigh)

@@ -168,7 +168,7 @@ def _row(host: str, bound: FreshnessBound, last_day: int, whole: float) -> HostF
 
 def _hosts(source: Source) -> Iterator[tuple[OpenCell, int, str]]:
     for cell in source.cells:
-        for host_id, host, *_ in revisits.hosts_with_pages(cell.frontier.db):
+        for host_id, host, *_ in revisits.hosts_with_pages(cell.frontier):
             yield cell, host_id, host
 
 
@@ -184,7 +184,7 @@ def _host_bounds(
 ) -> tuple[list[FreshnessBound], int]:
     """Return the freshness of each part of one host, and how many of its pages were revisited."""
     slot = slot_of(site_of(host))
-    total = revisits.count_captured(cell.frontier.db, slot, host_id)
+    total = revisits.count_captured(cell.frontier, slot, host_id)
     with decode_errors(cell.frontier):
         trusted = Trust.decode(histories.host_trust(cell.frontier, slot, host_id)[0]).dates.is_trusted
     bounds, seen = [], 0
@@ -209,7 +209,7 @@ def bound_of_host(
 
 def _parts(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[PageColumns]:
     after = FIRST_KEY
-    while rows := revisits.captured_pages(cell.frontier.db, slot, host_id, after, PART):
+    while rows := revisits.captured_pages(cell.frontier, slot, host_id, after, PART):
         after = rows[-1].key
         with decode_errors(cell.frontier):
             yield to_columns(rows, weigh)

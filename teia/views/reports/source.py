@@ -16,7 +16,7 @@ from teia.collections.stored import saved
 from teia.config.sections import Config
 from teia.crawler.fetch_rows import log_part
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.database import sqlite_errors
+from teia.sqlite import sqlite_errors
 from teia.store.root import CellFolder, Root
 from teia.store.sql import FetchLog
 

@@ -70,7 +70,7 @@ def _rows(cell: OpenCell) -> Iterator[TrapRow]:
     # Read at once, because `load` uses the same connection.
     for host, host_id, slot in list(cell.rows(sql, int(PatternState.OPEN))):
         known = HostPatterns(host, host_id, slot)
-        known.load(cell.frontier.db)
+        known.load(cell.frontier)
         for pattern in known.by_number.values():
             if pattern.state is not PatternState.OPEN or pattern.refused:
                 yield _row(host, pattern, waiting.get((host_id, pattern.number), 0))

@@ -24,7 +24,7 @@ import argon2
 from teia.clock import Clock
 from teia.durable import disk_errors
 from teia.errors import StoreError, UsageError
-from teia.frontier.cell.database import LIMIT_LOG
+from teia.sqlite import LIMIT_LOG
 from teia.web import limits
 from teia.web.access.change_log import ChangeLine, pack_changes
 from teia.web.access.roles import ALL_SCOPES, Role, TokenScope

@@ -22,7 +22,8 @@ from teia.cluster.nats.objects import FileObjects
 from teia.cluster.nats.thread import LoopThread
 from teia.errors import DiskFull
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.journal import CLUSTER, applied_seq
+from teia.frontier.cell.connection import CLUSTER
+from teia.frontier.cell.journal import applied_seq
 from teia.store.root import CellFolder
 from tests.cluster.conftest import Nats
 from tests.cluster.kept import IDENTITY, OwnedCell, found

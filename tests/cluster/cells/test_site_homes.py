@@ -123,10 +123,10 @@ def fill(cells: Cells, pages: int = 30) -> None:
         sitemap = site_statements.StatementSource(
             key_of(f"http://{SITE}/sitemap.xml"), host_id, SignalKind.SITEMAP, NOW_S, 1
         )
-        site_statements.note_source_read(cell.db, slot_of(SITE), sitemap)
+        site_statements.note_source_read(cell, slot_of(SITE), sitemap)
         said = {key_of(urls[0]): NOW_S}
-        site_statements.store_statements(cell.db, slot_of(SITE), host_id, SignalKind.SITEMAP, sitemap.key, said, NOW_S)
-        site_statements.store_trust(cell.db, slot_of(SITE), host_id, [(SignalKind.SITEMAP, b"trust")])
+        site_statements.store_statements(cell, slot_of(SITE), host_id, SignalKind.SITEMAP, sitemap.key, said, NOW_S)
+        site_statements.store_trust(cell, slot_of(SITE), host_id, [(SignalKind.SITEMAP, b"trust")])
         for item in cell.next_urls(host_id, SITE, 5, (), NOW_S):
             page = PageRow(200, b"digest", title="Casa")
             cell.settle(SettledVisit(host_id, item, "200", STATE_DONE, NOW_S, page=page), SITE)

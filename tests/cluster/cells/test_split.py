@@ -30,7 +30,8 @@ from teia.crawler.commit import CommitResult
 from teia.errors import ClusterError, DiskFull, StoreError
 from teia.frontier.cell import journal as frontier_journal
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.journal import CLUSTER, note_seq
+from teia.frontier.cell.connection import CLUSTER
+from teia.frontier.cell.journal import note_seq
 from teia.frontier.cell.mail import THE_STREAM
 from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.cell.split import middle_slot, split_cells
@@ -148,8 +149,8 @@ class Halves(OwnedCell):
             assert 30 <= old.known <= 70  # of a hundred
             assert delays(old) == {host for host, _ in urls(old)}
             assert delays(new) == {host for host, _ in urls(new)}
-            assert split_cells(old.db) == {8: split.slot}
-            assert split_cells(new.db) == {}
+            assert split_cells(old) == {8: split.slot}
+            assert split_cells(new) == {}
         return split.slot
 
 
@@ -329,8 +330,8 @@ def test_the_middle_divides_urls_and_not_slots(tmp_path: Path) -> None:
         with cell.transaction():
             cell.add_links([found(many, number) for number in range(50)], 1.0)
             cell.add_links([found(site, 1) for site in few], 1.0)
-        assert middle_slot(cell.db, 0, 1024) == slot_of(few[0])
-        assert middle_slot(cell.db, 0, slot_of(few[0])) is None
+        assert middle_slot(cell, 0, 1024) == slot_of(few[0])
+        assert middle_slot(cell, 0, slot_of(few[0])) is None
 
 
 def test_links_that_come_the_old_way_are_passed_on(halves: Halves) -> None:

@@ -172,7 +172,7 @@ def test_what_is_not_believed_is_counted(tmp_path: Path) -> None:
         ((slot, host_id),) = cell.frontier.db.execute("SELECT slot, host_id FROM hosts WHERE name = 'a.test'")
         voice = source_trust(cell.frontier, slot, host_id)[SignalKind.SITEMAP]
         assert (voice.future, voice.broken, voice.foreign) == (1, 1, 1)
-        said = site_statements.statements_of_pages(cell.frontier.db, slot, host_id, -(1 << 63), (1 << 63) - 1)
+        said = site_statements.statements_of_pages(cell.frontier, slot, host_id, -(1 << 63), (1 << 63) - 1)
         assert [each.reported_s for each in said] == [1_699_920_000.0]
 
 
@@ -195,7 +195,7 @@ def test_a_sitemap_from_a_cache_was_read_when_its_copy_was_made(tmp_path: Path) 
             visit = ActiveVisit(queue, item, fetched=fetched, from_cache=True)
             visit.result = decode_result(read(encode(task_for(crawl.crawl.read_settings, "page", item, fetched))))
             note_reported_changes(cell, visit, now_s)
-            (speaker,) = site_statements.sources_of(cell.db, slot, host_id)
+            (speaker,) = site_statements.sources_of(cell, slot, host_id)
             assert speaker.seen_s == now_s - seen_before_s
 
 
@@ -205,7 +205,7 @@ def test_who_speaks_for_a_host_is_read_once_however_many_of_its_pages_are_settle
     with offline_crawl({}, tmp_path, "http://a.test/") as crawl:
         frontier = crawl.crawl.committer.cells[0].frontier
         site_statements.note_source_read(
-            frontier.db, 1, StatementSource(int(columns.key[3]), 1, SignalKind.SITEMAP, 0.0, 40)
+            frontier, 1, StatementSource(int(columns.key[3]), 1, SignalKind.SITEMAP, 0.0, 40)
         )
         asked: list[str] = []
         frontier.db.set_trace_callback(asked.append)
@@ -221,14 +221,15 @@ def test_a_host_whose_sitemaps_stand_in_front_is_not_left_idle(tmp_path: Path) -
         kept.run(3, 3_600.0)
         cell = kept.crawl.committer.cells[0]
         ((host_id, name),) = cell.frontier.db.execute("SELECT host_id, name FROM hosts")
-        slot, db, now_s = slot_of(site_of(name)), cell.frontier.db, kept.clock.at_s
-        known = [page.key for page in next_pages(db, slot, host_id, 100, ())]
+        slot, frontier, now_s = slot_of(site_of(name)), cell.frontier, kept.clock.at_s
+        known = [page.key for page in next_pages(frontier, slot, host_id, 100, ())]
         speaking, silent = known[:32], known[32:]
         for days, keys in ((1, speaking), (2, silent)):
             for key in keys:
-                set_due(db, (slot, host_id, key), now_s + days * DAY_S)
+                set_due(frontier, (slot, host_id, key), now_s + days * DAY_S)
         for key in speaking:
-            site_statements.note_source_read(db, slot, StatementSource(key, host_id, SignalKind.SITEMAP, now_s, 1))
+            source = StatementSource(key, host_id, SignalKind.SITEMAP, now_s, 1)
+            site_statements.note_source_read(frontier, slot, source)
         kept.clock.at_s += 3_600.0
         refill = kept.refresh.next_urls(cell, HostQueue(name, host_id, cell.number, 0, DelayTarget(name)), 8, ())
         assert len(refill.items) == 8
@@ -243,5 +244,5 @@ def test_a_cell_of_before_gets_the_tables_and_keeps_what_it_has(tmp_path: Path) 
             for name in ("said", "speakers", "voices"):
                 cell.frontier.db.execute(f"DROP TABLE {name}")
     with offline_crawl(web, tmp_path, "http://a.test/") as crawl:
-        assert all(site_statements.has_tables(cell.frontier.db) for cell in crawl.crawl.committer.cells)
+        assert all(site_statements.has_tables(cell.frontier) for cell in crawl.crawl.committer.cells)
         assert sum(cell.frontier.known for cell in crawl.crawl.committer.cells) == 1

@@ -134,8 +134,7 @@ def test_a_restart_goes_on_with_the_due_times_that_were(tmp_path: Path) -> None:
     def due() -> dict[int, float]:
         cell = web.crawl.committer.cells[0].frontier
         lanes = [
-            next_pages(cell.db, slot_of(site_of(host)), host_id, 100, ())
-            for host_id, host, *_ in hosts_with_pages(cell.db)
+            next_pages(cell, slot_of(site_of(host)), host_id, 100, ()) for host_id, host, *_ in hosts_with_pages(cell)
         ]
         return {page.key: page.due_s for lane in lanes for page in lane}
 

@@ -80,7 +80,7 @@ def test_pings_that_proved_to_be_worth_nothing_are_not_heard(tmp_path: Path) -> 
             lies.note_visit(changed=False, unchanged_probability=0.9)
         for cell in crawl.crawl.committer.cells:
             for slot, host_id in cell.frontier.db.execute("SELECT slot, host_id FROM hosts").fetchall():
-                site_statements.store_trust(cell.frontier.db, slot, host_id, [(SignalKind.INDEXNOW, lies.encode())])
+                site_statements.store_trust(cell.frontier, slot, host_id, [(SignalKind.INDEXNOW, lies.encode())])
         pinged(crawl, "/")
         assert run(crawl) == []
     assert counts(tmp_path)["unheard"] == 1

@@ -285,14 +285,14 @@ def test_a_copy_that_was_not_kept_is_nothing_to_refer_to(cell: FrontierCell) -> 
 def test_a_read_page_found_by_a_shorter_way_waits_to_have_its_links_looked_at(cell: FrontierCell) -> None:
     add_links(cell, found(page(1), depth=5))
     settle(cell, items(cell)[0], STATE_DONE, learnt=PageRow(200, b"d"), archived=CaptureLocation("w", 1, 2))
-    assert shorter_paths.pending(cell.db, 9) == []
+    assert shorter_paths.pending(cell, 9) == []
     add_links(cell, found(page(1), depth=6))
-    assert shorter_paths.pending(cell.db, 9) == []
+    assert shorter_paths.pending(cell, 9) == []
     add_links(cell, found(page(1), depth=3))
-    (waiting,) = shorter_paths.pending(cell.db, 9)
+    (waiting,) = shorter_paths.pending(cell, 9)
     assert (waiting.depth, waiting.file, waiting.offset, waiting.length) == (3, "w", 1, 2)
-    shorter_paths.remove(cell.db, [waiting])
-    assert shorter_paths.pending(cell.db, 9) == []
+    shorter_paths.remove(cell, [waiting])
+    assert shorter_paths.pending(cell, 9) == []
 
 
 def test_a_page_whose_depth_fell_while_it_was_under_way_waits_too(cell: FrontierCell) -> None:
@@ -300,7 +300,7 @@ def test_a_page_whose_depth_fell_while_it_was_under_way_waits_too(cell: Frontier
     under_way = items(cell)[0]
     add_links(cell, found(page(1), depth=2))
     settle(cell, under_way, STATE_DONE, learnt=PageRow(200, b"d"))
-    assert [each.depth for each in shorter_paths.pending(cell.db, 9)] == [2]
+    assert [each.depth for each in shorter_paths.pending(cell, 9)] == [2]
 
 
 # ---- visits end -----------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def test_only_what_changed_is_told(cell: FrontierCell) -> None:
         assert counted_links.add(cell, PLACE, {"a.test": [2, 5]}) == {5}
         assert sorted(counted_links.replace(cell, PLACE, {}).gone) == [("a.test", 2), ("a.test", 5), ("c.test", 4)]
         assert counted_links.replace(cell, PLACE, {}) == (set(), [])
-        assert counted_links.load(cell.db, PLACE) is None
+        assert counted_links.load(cell, PLACE) is None
 
 
 def test_a_page_whose_first_try_failed_counts_in_a_folder_of_an_older_version(cell: FrontierCell) -> None:
@@ -113,9 +113,9 @@ def test_cells_of_before_get_the_table_and_know_that_they_lack_rows(tmp_path: Pa
     made.db.execute("DELETE FROM meta WHERE name = 'outlinks'")
     made.close()
     reading = FrontierCell(path, read_only=True)
-    assert not counted_links.has_table(reading.db)
+    assert not counted_links.has_table(reading)
     reading.close()
     opened = FrontierCell(path)
-    assert counted_links.has_table(opened.db)
+    assert counted_links.has_table(opened)
     assert not opened.knows_links
     opened.close()

@@ -67,7 +67,7 @@ def test_a_page_that_waits_for_a_retry_stays_in_the_index_until_its_visit(cell: 
 def test_a_settled_page_is_fetched_again_and_stays_in_the_index(cell: FrontierCell) -> None:
     with cell.transaction():
         host_id = cell.host_id(HOST, NOW_S)
-        assert set_due(cell.db, (slot_of(site_of(HOST)), host_id, key_of(page(2))), LATER_S + 5_000)
+        assert set_due(cell, (slot_of(site_of(HOST)), host_id, key_of(page(2))), LATER_S + 5_000)
     assert ask(cell, page(2)), "one that was scheduled for much later"
     assert ask(cell, page(1))
     assert sorted(next_urls(cell, now_s=LATER_S)) == [page(1), page(2)]

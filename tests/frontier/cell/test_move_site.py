@@ -29,7 +29,7 @@ def site(tmp_path: Path) -> Iterator[FrontierCell]:
     with cell.transaction():
         for number in range(DONE):
             place = (slot_of(site_of(HOST)), cell.host_id(HOST, NOW_S), key_of(page(number)))
-            assert set_due(cell.db, place, NOW_S + 60 * number)
+            assert set_due(cell, place, NOW_S + 60 * number)
     add_links(cell, *(found(page(f"new{number}")) for number in range(QUEUED)))
     yield cell
     cell.close()

@@ -116,9 +116,9 @@ def test_failures_and_what_robots_forbade_are_tried_again_and_what_was_left_out_
 def test_pages_that_were_kept_fresh_leave_that_lane(cell: FrontierCell) -> None:
     host_id = cell.host_id(HOST, NOW_S)
     with cell.transaction():
-        revisits.set_due(cell.db, (SLOT, host_id, key_of(page(1))), NOW_S + 9_000)
+        revisits.set_due(cell, (SLOT, host_id, key_of(page(1))), NOW_S + 9_000)
     ask(cell)
-    assert revisits.next_pages(cell.db, SLOT, host_id, 10, ()) == []
+    assert revisits.next_pages(cell, SLOT, host_id, 10, ()) == []
     assert cell.queued == PAGES + 1
 
 

@@ -46,19 +46,19 @@ def place(cell: FrontierCell, number: int) -> tuple[int, int, int]:
 
 def appoint(cell: FrontierCell, number: int, due_s: float) -> bool:
     with cell.transaction():
-        return revisits.set_due(cell.db, place(cell, number), due_s)
+        return revisits.set_due(cell, place(cell, number), due_s)
 
 
 def lane(cell: FrontierCell) -> list[tuple[int, float]]:
     host_id = cell.host_id(HOST, NOW_S)
-    return [(each.key, each.due_s) for each in revisits.next_pages(cell.db, SLOT, host_id, 10, ())]
+    return [(each.key, each.due_s) for each in revisits.next_pages(cell, SLOT, host_id, 10, ())]
 
 
 def test_pages_come_in_the_order_in_which_they_are_due(cell: FrontierCell) -> None:
     appoint(cell, 1, NOW_S + 2 * DAY_S)
     appoint(cell, 2, NOW_S + DAY_S)
     assert lane(cell) == [(key_of(page(2)), NOW_S + DAY_S), (key_of(page(1)), NOW_S + 2 * DAY_S)]
-    assert revisits.next_pages(cell.db, *place(cell, 1)[:2], 10, {key_of(page(2))})[0].key == key_of(page(1))
+    assert revisits.next_pages(cell, *place(cell, 1)[:2], 10, {key_of(page(2))})[0].key == key_of(page(1))
 
 
 def test_a_page_that_is_kept_fresh_is_done_and_not_queued(cell: FrontierCell) -> None:
@@ -66,10 +66,10 @@ def test_a_page_that_is_kept_fresh_is_done_and_not_queued(cell: FrontierCell) ->
     appoint(cell, 1, NOW_S + DAY_S)
     assert STATE_NAMES[row(cell, page(1))["state"]] == "done"
     assert cell.queued == 0
-    item = read_refresh_page(cell.db, HOST, *place(cell, 1))
+    item = read_refresh_page(cell, HOST, *place(cell, 1))
     assert item is not None
     assert (item.url, item.visits, item.etag, item.lane) == (page(1), 1, '"1"', LANE_REFRESH)
-    assert read_refresh_page(cell.db, HOST, *place(cell, 2)) is None
+    assert read_refresh_page(cell, HOST, *place(cell, 2)) is None
 
 
 def test_a_crawl_that_keeps_nothing_fresh_does_not_see_the_lane(cell: FrontierCell) -> None:
@@ -91,7 +91,7 @@ def test_due_times_are_there_after_a_restart(cell: FrontierCell, tmp_path: Path)
 def test_a_visit_takes_the_page_out_of_the_lane(cell: FrontierCell, state: int) -> None:
     """Whatever comes of it; one that has to be tried again waits with the retries."""
     appoint(cell, 1, NOW_S)
-    item = read_refresh_page(cell.db, HOST, *place(cell, 1))
+    item = read_refresh_page(cell, HOST, *place(cell, 1))
     assert item is not None
     settle(cell, item, state, again_s=NOW_S + 60)
     assert lane(cell) == []
@@ -112,11 +112,11 @@ def test_a_plan_moves_only_pages_that_are_where_they_were(cell: FrontierCell) ->
     """Page 1 was visited again while the plan was made; page 2 was not in the lane yet."""
     appoint(cell, 1, NOW_S + DAY_S)
     host_id = cell.host_id(HOST, NOW_S)
-    before = {held.key: held for held in revisits.captured_pages(cell.db, SLOT, host_id, -(1 << 63), 10)}
+    before = {held.key: held for held in revisits.captured_pages(cell, SLOT, host_id, -(1 << 63), 10)}
     moves = [DueTimeChange(key, held.lane, held.rank, NOW_S + 9 * DAY_S) for key, held in before.items()]
     appoint(cell, 1, NOW_S + 3 * DAY_S)
     with cell.transaction():
-        assert revisits.move_due_times(cell.db, SLOT, host_id, moves) == 1
+        assert revisits.move_due_times(cell, SLOT, host_id, moves) == 1
     assert lane(cell) == [(key_of(page(1)), NOW_S + 3 * DAY_S), (key_of(page(2)), NOW_S + 9 * DAY_S)]
 
 
@@ -124,8 +124,8 @@ def test_a_page_without_a_copy_is_not_held(cell: FrontierCell) -> None:
     add_links(cell, found(page(3)))
     (item,) = items(cell)
     settle(cell, item, STATE_FAILED, "timeout")
-    assert revisits.count_captured(cell.db, *place(cell, 1)[:2]) == 2
-    assert revisits.captured_pages_at(cell.db, [place(cell, 3)]) == [None]
+    assert revisits.count_captured(cell, *place(cell, 1)[:2]) == 2
+    assert revisits.captured_pages_at(cell, [place(cell, 3)]) == [None]
 
 
 def test_the_least_important_page_gives_way_to_a_url_that_waits(cell: FrontierCell) -> None:
@@ -133,8 +133,8 @@ def test_the_least_important_page_gives_way_to_a_url_that_waits(cell: FrontierCe
     appoint(cell, 1, NOW_S + DAY_S)
     add_links(cell, found(page(3)))
     with cell.transaction():
-        assert revisits.replace_page(cell.db, place(cell, 1), place(cell, 3), NOW_S)
-        assert not revisits.replace_page(cell.db, place(cell, 2), place(cell, 3), NOW_S)
+        assert revisits.replace_page(cell, place(cell, 1), place(cell, 3), NOW_S)
+        assert not revisits.replace_page(cell, place(cell, 2), place(cell, 3), NOW_S)
     assert row(cell, page(1))["state"] == STATE_EXCLUDED
     assert cell.db.execute("SELECT count(*) FROM pages WHERE is_gone").fetchone()[0] == 1
     taken = cell.next_urls(cell.host_id(HOST, NOW_S), HOST, 10, (), NOW_S, (LANE_DUE,))

@@ -24,7 +24,7 @@ def test_asking_which_pages_came_nearer_does_not_walk_over_all_urls(cell: Fronti
     """It is asked at every commit; SQLite alone would begin with the largest table."""
     statements: list[str] = []
     cell.db.set_trace_callback(statements.append)
-    shorter_paths.pending(cell.db, 9)
+    shorter_paths.pending(cell, 9)
     cell.db.set_trace_callback(None)
     plan = [row[3] for row in cell.db.execute(f"EXPLAIN QUERY PLAN {statements[0]}")]
     assert [step for step in plan if step.startswith("SCAN")] == ["SCAN n"]

@@ -111,17 +111,17 @@ def test_a_shorter_way_that_appears_while_the_page_is_under_way_counts_too(cell:
 
 def test_rules_are_counted_and_forgotten_when_kinds_change(cell: FrontierCell) -> None:
     with cell.transaction():
-        trails.reset_changed_kinds(cell.db, ["topic", "shops"])
+        trails.reset_changed_kinds(cell, ["topic", "shops"])
         for via, kind in ((1, 0), (1, 0), (1, 2)):
-            trails.count_rule(cell.db, via, kind)
-    assert sorted(trails.all_rules(cell.db)) == [(1, 0, 2), (1, 2, 1)]
+            trails.count_rule(cell, via, kind)
+    assert sorted(trails.all_rules(cell)) == [(1, 0, 2), (1, 2, 1)]
     add_links(cell, link(1, 40, via=1))
     with cell.transaction():
-        trails.reset_changed_kinds(cell.db, ["topic", "shops"])
-    assert len(trails.all_rules(cell.db)) == 2
+        trails.reset_changed_kinds(cell, ["topic", "shops"])
+    assert len(trails.all_rules(cell)) == 2
     with cell.transaction():
-        trails.reset_changed_kinds(cell.db, ["topic", "schools", "shops"])
-    assert trails.all_rules(cell.db) == []
+        trails.reset_changed_kinds(cell, ["topic", "schools", "shops"])
+    assert trails.all_rules(cell) == []
     hint = item_of(cell, 1).hint
     assert hint is not None
     assert hint.via == NO_KIND

@@ -131,7 +131,7 @@ def test_doubtful_urls_wait_behind_everything_else(cell: FrontierCell) -> None:
     doubtful = row(cell, url("/cal/2026/29"))
     assert doubtful["lane"] == LANE_LATER
     place = (doubtful["slot"], doubtful["host_id"], LANE_LATER)
-    waiting = {each.url: each.since_s for each in read_lane_urls(cell.db, HOST, place, (-(2**62), 0), 100)}
+    waiting = {each.url: each.since_s for each in read_lane_urls(cell, HOST, place, (-(2**62), 0), 100)}
     assert waiting[url("/cal/2026/29")] == doubtful["found_s"], "since it was found: its rank is no time"
     assert_queue_and_urls_agree(cell)
 

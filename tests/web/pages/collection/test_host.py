@@ -284,7 +284,7 @@ def test_a_host_shows_how_far_what_it_says_of_changes_is_believed(web: Web) -> N
         cell = FrontierCell(folder.frontier)
         for slot, host_id in cell.db.execute("SELECT slot, host_id FROM hosts").fetchall():
             voices = [(SignalKind.SITEMAP, honest.encode()), (SignalKind.FEED, lying.encode())]
-            site_statements.store_trust(cell.db, slot, host_id, voices)
+            site_statements.store_trust(cell, slot, host_id, voices)
         cell.close()
     sitemap, feed = client.get("/api/v1/c/main/hosts/x.test").json()["about"]["signals"]
     assert (sitemap["kind"], sitemap["heeded"], sitemap["future"], sitemap["broken"]) == ("sitemap", 40, 2, 1)

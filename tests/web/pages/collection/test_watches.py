@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from teia.notify.subscriptions import open_subscriptions
-from teia.signals.announce import transaction
 from teia.signals.webhook import message
+from teia.sqlite import transaction
 from teia.web.access.roles import Role
 from tests.web.conftest import XSS, Web
 

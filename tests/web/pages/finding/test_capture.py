@@ -295,7 +295,7 @@ def test_a_result_that_is_probably_old_says_when_it_is_visited_next(evil: Web, m
         path = lookup.folders[entry.cell].frontier
     frontier = FrontierCell(path)
     with frontier.transaction():
-        revisits.set_due(frontier.db, (slot_of(site_of(entry.host)), entry.host_id, entry.key), due_s)
+        revisits.set_due(frontier, (slot_of(site_of(entry.host)), entry.host_id, entry.key), due_s)
     frontier.close()
     assert evil.client().get("/api/v1/search?q=mercado").json()["hits"][0]["next_due"] is None, "it is current"
     monkeypatch.setattr("teia.indexer.open_search.FrontierFacts._fresh", lambda *_: 0.31)

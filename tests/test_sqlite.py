@@ -12,9 +12,9 @@ import pytest
 
 from teia.errors import CorruptFile, DiskFull, StoreError
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.database import PRIVATE, PUBLIC, create_database, open_database, open_to_read
 from teia.frontier.cell.schema import DDL, VERSION
 from teia.frontier.cell.site_statements import TABLES as ADDED
+from teia.sqlite import PRIVATE, PUBLIC, create_database, open_database, open_to_read
 from tests.frontier.cells import NOW_S, add_links, assert_counters_are_true, found, image, page
 
 

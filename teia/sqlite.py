@@ -1,4 +1,4 @@
-"""The interface to SQLite: create and open files, check their versions, translate errors.
+"""The interface to SQLite: create and open files, check their versions, run transactions, translate errors.
 
 A new file is written whole: its tables are created in memory once, and that image is linked to the file's name. So
 there is no half-made database; four cells cost two syncs each instead of ten, and the DDL is parsed once.
@@ -147,6 +147,22 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise store_error(path, error) from error
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Make the block one change of a database; inside another one, a part of that."""
+    if db.in_transaction:
+        yield
+        return
+    # IMMEDIATE takes the write lock now. A deferred one may fail at its first write, with no wait for busy_timeout.
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
 
 
 @contextmanager
