@@ -25,7 +25,7 @@ import uvloop
 
 from teia.clock import WallClock
 from teia.collections.account import Summary, summarize
-from teia.collections.crawler_reports import last_change, serve_control
+from teia.collections.poll_requests import drop_stale_requests, serve_requests
 from teia.collections.stored import choose, configure, saved
 from teia.config.flags import FLAGS
 from teia.config.sections import Config
@@ -85,13 +85,13 @@ async def crawl_async(
     """Like `crawl`, for a program with an event loop; if cancelled, it commits the pages already read."""
     root = open_root(Path(data), create=True)
     with root.locked():
-        since = last_change(root)
+        clock = WallClock()
+        drop_stale_requests(root, clock)
         flags = flags_of(seeds, settings)
         wanted = configure(root, name, None if config is None else Path(config), {}, flags).config
-        clock = WallClock()
         began = clock.ticks_s()
         async with open_crawler(root, [wanted], clock, seed=int(clock.now_s())) as crawler:
-            tasks = [asyncio.create_task(serve_control(crawler, root, clock, since))]
+            tasks = [asyncio.create_task(serve_requests(crawler, root, clock))]
             if on_progress is not None:
                 tasks.append(asyncio.create_task(_report_progress(crawler, clock, on_progress)))
             await _run(crawler, tasks)

@@ -8,8 +8,10 @@ preview_change   effect of a settings change on known URLs
 preview_url      explain step by step whether a URL would be crawled
 add_urls         many URLs added at once
 bulk             bulk actions on URLs
-inbox            requests to a running crawler: `control.sqlite`
-crawler_reports  the crawler's side of `control.sqlite`
+control_file     the file `control.sqlite`: tables, opening, migration
+inbox            requests to the crawler, with acknowledgements
+poll_requests    the crawler's side: a handler for each kind of request
+reports          the crawler's reports, and dismissed alerts
 calendar         dates, periods, deadlines (T1)
 coordinator      due schedules become runs (T3)
 run_log          runs: number, begin, end, reason

@@ -1,10 +1,11 @@
 """Standing commands of users for collections, valid whether or not a crawl is running now (T2).
 
-They are the table `orders` of `control.sqlite`. A command in inbox.py is for a running crawl. A standing command
-(`StandingCommands`) holds until another one is given, through deaths and restarts of the crawler: a started collection
-is crawled until the crawl has ended, a paused one stays paused, and a stopped one stays idle until it is started again
-or its schedule begins the next run. `teia serve` gives standing commands, and the crawler it manages follows them; a
-crawl that a user began in a terminal does not.
+They are the table `standing_commands` of `control.sqlite`. A command in inbox.py is a request to a running crawl: it is
+done once, and over. A standing command (`StandingCommands`) is state, so it has a table of its own: it is never done,
+and holds until another one is given, through deaths and restarts of the crawler and of the machine. A started
+collection is crawled until the crawl has ended, a paused one stays paused, and a stopped one stays idle until it is
+started again or its schedule begins the next run. `teia serve` gives standing commands, and the crawler it manages
+follows them; a crawl that a user began in a terminal does not.
 
 Removing a collection takes both sides: the command requests the removal, then the crawler closes the collection's files
 and records that.
@@ -14,26 +15,19 @@ and records that.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from teia.clock import Clock
 from teia.collections.calendar import Schedule
+from teia.collections.control_file import SyncedControlFile
 from teia.collections.due_runs import CrawlTask, find_due_task
-from teia.collections.inbox import ControlFile
+from teia.collections.inbox import GiveCommand, Inbox
 from teia.collections.run_log import ScheduledRun
 from teia.records import Command
-from teia.sqlite import LIMIT_LOG, sqlite_errors
 from teia.store.root import Root
 
-_DDL = """
-CREATE TABLE IF NOT EXISTS orders (
-    collection TEXT PRIMARY KEY, wanted_s REAL, paused_s REAL, stopped_s REAL, removal TEXT NOT NULL DEFAULT ''
-) WITHOUT ROWID;
-"""
 _ASSIGNMENTS = {
     Command.RUN: "wanted_s = :now_s, paused_s = NULL, stopped_s = NULL",
     Command.PAUSE: "paused_s = :now_s",
@@ -76,83 +70,56 @@ def is_needed(commands: StandingCommands, schedule: Schedule | None, last: Sched
     return schedule is not None and find_due_task(schedule, last, now_s).task is not CrawlTask.NOTHING
 
 
-class CommandTable:
-    """The table `orders`; any number of processes may have it open, each for one thread."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with sqlite_errors(path):
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute(LIMIT_LOG)
-            # A standing command survives a crash of the machine.
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._db.executescript(_DDL)
-
-    def close(self) -> None:
-        self._db.close()
+class CommandTable(SyncedControlFile):
+    """The table `standing_commands`."""
 
     def all(self) -> Mapping[str, StandingCommands]:
-        sql = "SELECT collection, wanted_s, paused_s, stopped_s, removal FROM orders"
-        with sqlite_errors(self.path):
-            return {name: StandingCommands(*rest) for name, *rest in self._db.execute(sql)}
+        sql = "SELECT collection, wanted_s, paused_s, stopped_s, removal FROM standing_commands"
+        return {name: StandingCommands(*rest) for name, *rest in self._read(sql)}
 
     def get(self, collection: str) -> StandingCommands:
         return self.all().get(collection, NO_COMMANDS)
 
     def record(self, collection: str, command: Command, now_s: float) -> None:
         """Record a standing command, effective from now on."""
-        self._write(f"UPDATE orders SET {_ASSIGNMENTS[command]} WHERE collection = :name", collection, now_s=now_s)  # noqa: S608
+        self._update(f"{_ASSIGNMENTS[command]} WHERE collection = :name", collection, now_s=now_s)
 
     def mark_done(self, collection: str, wanted_s: float | None) -> None:
         """Record that the crawl requested at `wanted_s` is done; a later request stays in force."""
-        sql = "UPDATE orders SET wanted_s = NULL WHERE collection = :name AND wanted_s = :wanted_s"
-        self._write(sql, collection, wanted_s=wanted_s)
+        self._update("wanted_s = NULL WHERE collection = :name AND wanted_s = :wanted_s", collection, wanted_s=wanted_s)
 
     def request_removal(self, collection: str) -> None:
         """Request the removal of a collection; the process that has its files open then closes them."""
-        self._write(
-            "UPDATE orders SET wanted_s = NULL, removal = :word WHERE collection = :name", collection, word=REQUESTED
-        )
+        self._update("wanted_s = NULL, removal = :word WHERE collection = :name", collection, word=REQUESTED)
 
     def release(self, collection: str) -> None:
         """Record that the files of a collection to be removed are closed."""
-        self._write("UPDATE orders SET removal = :word WHERE collection = :name", collection, word=RELEASED)
+        self._update("removal = :word WHERE collection = :name", collection, word=RELEASED)
 
     def forget(self, collection: str) -> None:
-        with sqlite_errors(self.path):
-            self._db.execute("DELETE FROM orders WHERE collection = ?", (collection,))
+        self._write("DELETE FROM standing_commands WHERE collection = ?", (collection,))
 
-    def _write(self, sql: str, collection: str, **values: object) -> None:
-        with sqlite_errors(self.path):
-            # No transaction is needed: a row without any command changes nothing.
-            self._db.execute("INSERT OR IGNORE INTO orders (collection) VALUES (?)", (collection,))
-            self._db.execute(sql, {"name": collection, **values})
+    def _update(self, sql: str, collection: str, **values: object) -> None:
+        # No transaction is needed: a row without any command changes nothing.
+        self._write("INSERT OR IGNORE INTO standing_commands (collection) VALUES (?)", (collection,))
+        self._write(f"UPDATE standing_commands SET {sql}", {"name": collection, **values})  # noqa: S608  # our own
 
 
 def give_command(root: Root, name: str, command: Command, clock: Clock) -> bool:
     """Record a standing command, and send it to the running crawl; return True if one is running."""
-    path, now_s = root.path / "control.sqlite", clock.now_s()
-    table, control = CommandTable(path), ControlFile(path)
-    try:
+    with CommandTable(root.control) as table, Inbox(root.control) as inbox:
         # The standing command first: if this process dies now, the next crawler still follows it.
-        table.record(name, command, now_s)
-        if control.running_crawl(name) is None:
-            return False
-        control.send_command(name, command, now_s)
-    finally:
-        table.close()
-        control.close()
-    return True
+        table.record(name, command, clock.now_s())
+        is_running = inbox.running_crawl(name) is not None
+        if is_running:
+            inbox.send(name, GiveCommand(command), clock.now_s())
+    return is_running
 
 
 def standing_commands(root: Root, name: str) -> StandingCommands:
     """Return the standing commands of a collection."""
-    table = CommandTable(root.path / "control.sqlite")
-    try:
+    with CommandTable(root.control) as table:
         return table.get(name)
-    finally:
-        table.close()
 
 
 def idle_state(commands: StandingCommands) -> dict[str, Any]:

@@ -13,7 +13,6 @@ A run is recorded (run_log.py) before its shift begins, and all known pages are 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from math import inf
@@ -22,10 +21,18 @@ from teia.clock import Clock
 from teia.collections.account import summarize
 from teia.collections.bulk import run_actions
 from teia.collections.controllers import CollectionController, collection_schedule, shift_config
-from teia.collections.crawler_reports import accept_requests, announce, reconfigure_crawl, write_account
 from teia.collections.due_runs import CrawlTask, deadline_of, find_due_task
-from teia.collections.edits import from_json
-from teia.collections.inbox import ACCOUNT_S, POLL_S, ControlFile
+from teia.collections.edits import Edit
+from teia.collections.inbox import Inbox, RequestAnswer
+from teia.collections.poll_requests import (
+    POLL_S,
+    OpenCrawl,
+    announce,
+    poll_requests,
+    reconfigure_crawl,
+    write_account,
+)
+from teia.collections.reports import ACCOUNT_S
 from teia.collections.run_log import EndReason, RunLog, describe_visits
 from teia.collections.series import SeriesWriter
 from teia.config.sections import Config, ScheduleSettings
@@ -82,7 +89,6 @@ class Coordinator:
         self._stopping = False
         self._decide_at_s = -inf
         self._account_at = -inf
-        self._since = 0
         self._shift_began = 0.0
         self.config_errors: dict[str, str] = {}
         """Errors in the settings of collections that cannot be served because of them, by name."""
@@ -118,18 +124,19 @@ class Coordinator:
 
     @contextmanager
     def _open_files(self) -> Iterator[None]:
-        path = self._root.path / "control.sqlite"
-        self._control, self._run_log = ControlFile(path), RunLog(path)
-        # Read before any settings are: a change after this number may not be in them.
-        self._since, self._series = self._control.last_change(), SeriesWriter(self._control)
+        self._inbox, self._run_log = Inbox(self._root.control), RunLog(self._root.control)
+        self._series = SeriesWriter(self._inbox)
+        with suppress(DiskFull):
+            # Before any settings are read: they have the changes so far.
+            self._inbox.drop_stale(self._clock.now_s())
         try:
             yield
         finally:
             for name in (*self.controllers, *self._announced):
                 with suppress(DiskFull):
-                    self._control.end(name)
+                    self._inbox.end(name)
             self._run_log.close()
-            self._control.close()
+            self._inbox.close()
 
     async def _load_collections(self) -> None:
         """Load the existing collections with their current settings."""
@@ -152,7 +159,7 @@ class Coordinator:
                 self.controllers[name] = controller
 
     async def _init_controller(self, controller: CollectionController) -> None:
-        await announce(self._control, controller.name, self._clock)
+        await announce(self._inbox, controller.name, self._clock)
 
     def _begin_all_runs(self) -> None:
         for controller in self.controllers.values():
@@ -401,55 +408,54 @@ class Coordinator:
         crawl = self.controllers[name].crawl
         return crawl is not None and crawl.state is CrawlState.STOPPED
 
-    # -- commands and changes ------------------------------------------------------------------------------
+    # -- requests (poll_requests.py) -----------------------------------------------------------------------
 
     async def _poll_control(self) -> None:
-        """Execute commands, apply changes, and write the accounts."""
-        control, now_s = self._control, self._clock.now_s()
-        for controller in list(self.controllers.values()):
-            self._execute(controller, control.take_commands(controller.name, now_s))
-            if controller.crawl is not None and self._crawler is not None:
-                accept_requests(control, self._crawler, controller.crawl, self._clock)
-            elif control.pending_actions(controller.name):
-                # No crawl has the collection open, and this process holds the folder lock.
-                await asyncio.to_thread(run_actions, self._root, controller.name, self._clock)
-        last = control.last_change()
-        if last > self._since:
-            await self._apply_changes()
-            self._since = last
+        """Do what is requested, and write the accounts."""
+        await poll_requests(self._inbox, self, self._clock)
         if self._clock.ticks_s() >= self._account_at:
             self._account_at = self._clock.ticks_s() + ACCOUNT_S
             self._write_accounts()
 
-    def _execute(self, controller: CollectionController, commands: Sequence[Command]) -> None:
-        """Execute the commands of users for one collection."""
-        for command in commands:
-            controller.is_paused = (controller.is_paused or command is Command.PAUSE) and command is not Command.RESUME
-            controller.is_stopped = controller.is_stopped or command is Command.STOP
-            controller.is_requested = controller.is_requested or command is Command.RUN
-            if command in {Command.RUN, Command.RESUME}:
-                controller.unpark()
-            self._decide_at_s = self._account_at = -inf
-        if self._crawler is not None and controller.crawl is not None:
-            self._crawler.apply_commands(commands, controller.crawl)
+    def open_crawl(self, name: str) -> OpenCrawl | None:
+        controller = self.controllers.get(name)
+        if self._crawler is None or controller is None or controller.crawl is None:
+            return None
+        return OpenCrawl(self._crawler, controller.crawl)
 
-    async def _apply_changes(self) -> None:
+    async def execute(self, name: str, command: Command) -> bool:
+        controller = self.controllers.get(name)
+        if controller is not None:
+            self._execute(controller, command)
+        return controller is not None
+
+    def _execute(self, controller: CollectionController, command: Command) -> None:
+        """Execute a user's command for one collection."""
+        controller.is_paused = (controller.is_paused or command is Command.PAUSE) and command is not Command.RESUME
+        controller.is_stopped = controller.is_stopped or command is Command.STOP
+        controller.is_requested = controller.is_requested or command is Command.RUN
+        if command in {Command.RUN, Command.RESUME}:
+            controller.unpark()
+        self._decide_at_s = self._account_at = -inf
+        if self._crawler is not None and controller.crawl is not None:
+            self._crawler.apply_commands([command], controller.crawl)
+
+    async def change(self, name: str, edits: Sequence[Edit]) -> RequestAnswer:
         """Apply changed settings; those that the current shift cannot apply take effect with the next."""
-        answers: list[tuple[int, str]] = []
-        for controller in self.controllers.values():
-            for number, edits in self._control.changes(controller.name, self._since):
-                crawl = controller.sound_crawl
-                if self._crawler is not None and crawl is not None:
-                    answers.append(
-                        (number, await reconfigure_crawl(self._crawler, crawl, self._root, edits, SCHEDULE_KEYS))
-                    )
-                else:
-                    # Nothing is running: the next shift reads the settings from the file.
-                    answers.append((number, json.dumps({"now": [edit.key for edit in from_json(edits)]})))
+        controller = self.controllers.get(name)
+        crawl = None if controller is None else controller.sound_crawl
+        if self._crawler is not None and crawl is not None:
+            answer = await reconfigure_crawl(self._crawler, crawl, self._root, edits, SCHEDULE_KEYS)
+        else:
+            # Nothing is running: the next shift reads the settings from the file.
+            answer = RequestAnswer(now=tuple(edit.key for edit in edits))
         await self._load_collections()
-        for number, answer in answers:
-            with suppress(DiskFull):
-                self._control.answer_change(number, answer)
+        return answer
+
+    async def run_bulk_offline(self, name: str) -> None:
+        # No crawl has the collection open, and this process holds the folder lock.
+        if name in self.controllers:
+            await asyncio.to_thread(run_actions, self._root, name, self._clock)
 
     def _write_accounts(self) -> None:
         """Write every collection's account; on a full disk the last one stays until there is room."""
@@ -459,27 +465,27 @@ class Coordinator:
         for name in self.config_errors.keys() - self.controllers.keys():
             with suppress(DiskFull):
                 if name not in self._announced:
-                    self._control.begin(name, self._clock.now_s())
+                    self._inbox.begin(name, self._clock.now_s())
                     self._announced.add(name)
-                self._control.write_account(
+                self._inbox.write_account(
                     name, {"state": "paused", "paused_why": self.config_errors[name]}, self._clock.now_s()
                 )
 
     def _write_account(self, controller: CollectionController) -> None:
         if controller.is_stopped and (controller.crawl is None or controller.crawl.is_settled):
-            self._control.end(controller.name)
+            self._inbox.end(controller.name)
         elif controller.parked:
-            self._control.write_account(
+            self._inbox.write_account(
                 controller.name, {"state": "paused", "paused_why": controller.parked}, self._clock.now_s()
             )
         elif controller.sound_crawl is not None:
             seconds = controller.seconds + self._clock.ticks_s() - self._shift_began
-            write_account(self._control, self._series, controller.sound_crawl, self._clock, seconds)
+            write_account(self._inbox, self._series, controller.sound_crawl, self._clock, seconds)
             self._note_progress(controller)
         else:
             why = "asked to" if controller.is_paused else ""
             state = "paused" if controller.is_paused else "waiting"
-            self._control.write_account(controller.name, {"state": state, "paused_why": why}, self._clock.now_s())
+            self._inbox.write_account(controller.name, {"state": state, "paused_why": why}, self._clock.now_s())
 
     def _report_task(self, controller: CollectionController, *, is_running: bool) -> None:
         """Report a collection's task in a line, if it has changed."""

@@ -16,7 +16,7 @@ from typing import Any
 from teia.clock import Clock
 from teia.collections.change_settings import SettingsChange, change
 from teia.collections.edits import Edit, Operator, changed_keys
-from teia.collections.inbox import ControlFile
+from teia.collections.inbox import ChangeSettings, Inbox
 from teia.collections.preview_change import reconsider_now
 from teia.collections.stored import check, saved
 from teia.config.declare import ADMIN, HERE
@@ -231,12 +231,9 @@ def create_collection(root: Root, config: Config, clock: Clock) -> None:
         raise UsageError(f"a collection named {name!r} already exists")
     check(config)
     root.create_collection(name, to_toml(config), config.collection.cells)
-    control = ControlFile(root.path / "control.sqlite")
-    try:
+    with Inbox(root.control) as inbox:
         # An empty change only makes a running crawler look for new collections.
-        control.request_change(name, "[]", clock.now_s())
-    finally:
-        control.close()
+        inbox.send(name, ChangeSettings(()), clock.now_s())
 
 
 def diff_configs(before: Config, after: Config) -> list[Edit]:

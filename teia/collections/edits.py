@@ -1,4 +1,4 @@
-"""Changes to the settings of a collection, as people write them and as they travel (A10).
+"""Changes to the settings of a collection, as people write them (A10).
 
     courtesy.delay_s=2            a value
     scope.exclude+=domain:a.test  one more in a list
@@ -11,15 +11,13 @@ change to the file, another can apply it, and an unsure user can repeat it, in a
 from __future__ import annotations
 
 import difflib
-import json
 import re
 import tomllib
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from teia.config.flags import FLAGS
 from teia.config.sections import Config
@@ -65,8 +63,7 @@ class Operator(StrEnum):
     REMOVE = "-="
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """One change of one setting; `value` is a value of JSON and TOML."""
 
     key: str
@@ -74,7 +71,7 @@ class Edit:
     value: Any
 
 
-# ---- as people write them, as they travel ---------------------------------------------------------------------------
+# ---- as people write them -------------------------------------------------------------------------------------------
 
 _EDIT = re.compile(r"\s*([\w.-]+?)\s*(\+=|-=|=)(.*)", re.DOTALL)
 
@@ -104,14 +101,6 @@ def _value(key: str, text: str) -> Any:
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{key} = {text}: not a list: {error}") from error
     return from_text(Config, key, text)
-
-
-def to_json(edits: Iterable[Edit]) -> str:
-    return json.dumps([[edit.key, edit.operator, edit.value] for edit in edits])
-
-
-def from_json(text: str) -> list[Edit]:
-    return [Edit(key, Operator(operator), value) for key, operator, value in json.loads(text)]
 
 
 # ---- effects --------------------------------------------------------------------------------------------------------

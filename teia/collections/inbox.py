@@ -1,317 +1,206 @@
-"""Commands to a running crawler, and its reports: the tables of `control.sqlite`.
+"""Requests to the crawler: one table of `control.sqlite`, with an acknowledgement of each request.
 
-Another terminal (`teia pause`) or the web interface writes a row into `commands`; the crawler reads the table every 200
-ms and marks what it did. Once a second it writes each collection's account into `runs`, so that a reader needs neither
-a socket nor the crawler's attention. A run whose process is gone is over, regardless of its row.
+A command line or the web interface sends a request (`Inbox.send`): a struct of one of the `KINDS`. The crawler reads
+the pending requests every 200 ms and passes each to the handler of its kind (poll_requests.py). The time in `done_s` is
+the acknowledgement, which every requester can wait for (`Inbox.wait`); some kinds also have an answer or a progress.
 
-A change of settings (edits.py) is a row of `changes`. The requester writes the collection's teia.toml first. The
-crawler applies the rows that came after it read its own settings, and answers each. So a change is never only here: a
-change that a death leaves unanswered is in the file.
-
-`series` is the history of the account's numbers: a point every few seconds for the last minutes, one every ten minutes
-for the last month (series.py).
-
-On a full disk the crawler still reads commands and writes reports: SQLite checkpoints the log into the file and reuses
-the log's space. Both files are made large enough when a crawl begins, so that neither needs to grow.
+A settings change is in the collection's teia.toml before it is requested. So a change is never only here: a change that
+a death leaves unanswered is in the file. Commands and changes are for the crawl that is running; visits, bulk actions
+and robots.txt requests wait for a crawl if none runs.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sqlite3
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import time
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from math import inf
+from typing import Any, ClassVar, Generic, TypeVar
 
-from teia.errors import DiskFull, UsageError
+import msgspec
+
+from teia.clock import Clock
+from teia.collections.edits import Edit
+from teia.collections.reports import CrawlReports
+from teia.errors import StoreError, UsageError
+from teia.frontier.cell.bulk import BulkSelection
 from teia.records import Command
-from teia.sqlite import LIMIT_LOG, create_database, sqlite_errors
 
-POLL_S = 0.2
-ACCOUNT_S = 1.0
-RETENTION_S = 86_400.0
-"""Retention of an answered change, in seconds."""
+DAY_S = 86_400.0
+WAIT_POLL_S = 0.02
+_COLUMNS = "id, collection, kind, body, who, requested_s, progress, answer, done_s"
 
-SPARE_BYTES = 256 * 1024
-"""Spare room in bytes: several times the size of an account with its list of the last requests."""
+# ---- kinds of requests -----------------------------------------------------------------------------------------------
 
-MAX_VISIT_REQUESTS = 1_000
-"""Most waiting visit requests of a collection."""
 
-ACTIONS_RETENTION_S = 30 * 86_400.0
-"""Retention of a completed bulk action, in seconds."""
+class RequestBody(msgspec.Struct, frozen=True):
+    """Content of a request. Each subclass is a kind; its values are those of the column `kind`."""
 
-_ACTIONS_SQL = "SELECT id, mark, chosen, who, asked_s, number, done_s FROM deeds"
-_DDL = """
-CREATE TABLE IF NOT EXISTS commands (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, command TEXT NOT NULL,
-    asked_s REAL NOT NULL, done_s REAL
-);
-CREATE TABLE IF NOT EXISTS changes (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, edits TEXT NOT NULL, asked_s REAL NOT NULL,
-    answer TEXT
-);
-CREATE TABLE IF NOT EXISTS wishes (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, url TEXT NOT NULL, asked_s REAL NOT NULL,
-    UNIQUE (collection, url)
-);
-CREATE TABLE IF NOT EXISTS deeds (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, mark TEXT NOT NULL, chosen TEXT NOT NULL,
-    who TEXT NOT NULL, asked_s REAL NOT NULL, number INTEGER NOT NULL DEFAULT 0, done_s REAL
-);
-CREATE TABLE IF NOT EXISTS rereads (
-    collection TEXT NOT NULL, origin TEXT NOT NULL, asked_s REAL NOT NULL, PRIMARY KEY (collection, origin)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS dismissed (
-    collection TEXT NOT NULL, kind TEXT NOT NULL, about TEXT NOT NULL, badness REAL NOT NULL, who TEXT NOT NULL,
-    time_s REAL NOT NULL, PRIMARY KEY (collection, kind, about)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS runs (
-    collection TEXT PRIMARY KEY, pid INTEGER NOT NULL, started_s REAL NOT NULL, updated_s REAL NOT NULL,
-    account TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS series (
-    collection TEXT NOT NULL, step_s REAL NOT NULL, time_s REAL NOT NULL, point TEXT NOT NULL,
-    PRIMARY KEY (collection, step_s, time_s)
-) WITHOUT ROWID;
-"""
+    KIND: ClassVar[str]
+    WAITS_S: ClassVar[float] = 0.0
+    """Time for which a request waits for a crawl; 0: it is for the crawl that is running."""
+
+    KEPT_S: ClassVar[float] = DAY_S
+    """Retention of a completed request, in seconds."""
+
+    IS_UNIQUE: ClassVar[bool] = False
+    """Whether a second equal request is the pending one."""
+
+    MOST_PENDING: ClassVar[int] = 1_000_000
+    TOO_MANY: ClassVar[str] = ""
+
+
+class GiveCommand(RequestBody, frozen=True):
+    """Pause, resume, stop or run a crawl."""
+
+    KIND = "command"
+    command: Command
+
+
+class ChangeSettings(RequestBody, frozen=True):
+    """Apply edits to the settings of a running crawl; without edits, look for new collections."""
+
+    KIND = "change"
+    edits: tuple[Edit, ...]
+
+
+class VisitPage(RequestBody, frozen=True):
+    """Visit a known page after its host's politeness delay."""
+
+    KIND, WAITS_S, IS_UNIQUE, MOST_PENDING = "visit", inf, True, 1_000
+    TOO_MANY = "{most:,} pages of {collection} are already waiting to be checked"
+    url: str
+
+
+class RunBulkAction(RequestBody, frozen=True):
+    """Run an action on many URLs; cells store its progress under its unique `mark` (frontier/cell/bulk.py)."""
+
+    KIND, WAITS_S, KEPT_S, MOST_PENDING = "bulk", inf, 30 * DAY_S, 20
+    TOO_MANY = "{most} actions on {collection} are already pending; wait until they are done"
+    mark: str
+    selection: BulkSelection
+
+
+class FetchRobots(RequestBody, frozen=True):
+    """Fetch a robots.txt again; waits for a crawl for a day at most."""
+
+    KIND, WAITS_S, IS_UNIQUE = "robots", DAY_S, True
+    origin: str
+
+
+KINDS: dict[str, type[RequestBody]] = {
+    kind.KIND: kind for kind in (GiveCommand, ChangeSettings, VisitPage, RunBulkAction, FetchRobots)
+}
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+
+class RequestAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The crawler's answer: the settings that it applies already, or why it rejected a change."""
+
+    now: tuple[str, ...] = ()
+    error: str = ""
+
+
+Body = TypeVar("Body", bound=RequestBody)
 
 
 @dataclass(frozen=True, slots=True)
-class CrawlReport:
-    """Last report of a crawler about one collection."""
+class Request(Generic[Body]):
+    """A request. `progress` counts the URLs of a bulk action so far; `done_s` is None until the request is done."""
 
+    id: int
     collection: str
-    pid: int
-    started_s: float
-    updated_s: float
-    account: Mapping[str, Any]
-
-    @property
-    def is_alive(self) -> bool:
-        try:
-            # Signal 0 only tests whether the process exists.
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return True
+    body: Body
+    who: str
+    requested_s: float
+    progress: int
+    answer: RequestAnswer | None
+    done_s: float | None
 
 
-def keep_log_open(path: Path) -> sqlite3.Connection:
-    """Keep the file's log alive until the returned connection is closed, by any thread.
-
-    Without it the first reader recreates the log, which fails on a full disk.
-    """
-    ControlFile(path).close()
-    with sqlite_errors(path):
-        connection = sqlite3.connect(path, check_same_thread=False)
-        # Only a read opens the log.
-        connection.execute("SELECT count(*) FROM runs").fetchone()
-    return connection
-
-
-class ControlFile:
-    """The file `control.sqlite` of a root; any number of processes may have it open."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with sqlite_errors(path):
-            if not path.exists():
-                create_database(path, _DDL)
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute(LIMIT_LOG)
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._db.executescript(_DDL)
-
-    def close(self) -> None:
-        self._db.close()
+class Inbox(CrawlReports):
+    """The table `requests`; it reads reports too, because a requester waits only while a crawl is running."""
 
     # -- requesters ----------------------------------------------------------------------------------------
 
-    def send_command(self, collection: str, command: Command, now_s: float) -> int:
-        """Write a command; return its number, for `is_done`."""
-        sql = "INSERT INTO commands (collection, command, asked_s) VALUES (?, ?, ?)"
-        return self._write(sql, (collection, str(command), now_s))
+    def send(self, collection: str, body: RequestBody, now_s: float, who: str = "") -> int:
+        """Write a request; return its number, for `get` and `wait`."""
+        limits = (now_s - body.KEPT_S, now_s - max(body.KEPT_S, body.WAITS_S))
+        self._write("DELETE FROM requests WHERE kind = ? AND (done_s < ? OR requested_s < ?)", (body.KIND, *limits))
+        pending = self.pending(collection, type(body))
+        if len(pending) >= body.MOST_PENDING:
+            raise UsageError(body.TOO_MANY.format(most=body.MOST_PENDING, collection=collection))
+        if body.IS_UNIQUE and (same := [each.id for each in pending if each.body == body]):
+            return same[0]
+        row = (collection, body.KIND, msgspec.json.encode(body).decode(), who, now_s)
+        sql = "INSERT INTO requests (collection, kind, body, who, requested_s) VALUES (?, ?, ?, ?, ?)"
+        return int(self._write(sql, row).lastrowid or 0)
 
-    def is_done(self, number: int) -> bool:
-        row = self._db.execute("SELECT done_s FROM commands WHERE id = ?", (number,)).fetchone()
-        return row is not None and row[0] is not None
+    def get(self, number: int) -> Request[Any] | None:
+        return next(iter(self._select("id = ?", number)), None)
 
-    def running_crawl(self, collection: str) -> CrawlReport | None:
-        """Return the running crawl of a collection; None if there is none."""
-        sql = "SELECT collection, pid, started_s, updated_s, account FROM runs WHERE collection = ?"
-        row = self._db.execute(sql, (collection,)).fetchone()
-        if row is None:
-            return None
-        name, pid, started_s, updated_s, account = row
-        run = CrawlReport(name, pid, started_s, updated_s, json.loads(account))
-        return run if run.is_alive else None
+    def wait(self, number: int, clock: Clock, timeout_s: float, message: str) -> Request[Any] | None:
+        """Wait until a request is done; return None if no crawl runs that could do it.
 
-    def request_change(self, collection: str, edits: str, now_s: float) -> int:
-        """Write a change that is already in the collection's file; return its number, for `answer`."""
-        self._write("DELETE FROM changes WHERE asked_s < ?", (now_s - RETENTION_S,))
-        sql = "INSERT INTO changes (collection, edits, asked_s) VALUES (?, ?, ?)"
-        return self._write(sql, (collection, edits, now_s))
+        After the timeout a StoreError has the message.
+        """
+        until = clock.ticks_s() + timeout_s
+        while (request := self.get(number)) is not None and request.done_s is None:
+            if self.running_crawl(request.collection) is None:
+                return None
+            if clock.ticks_s() > until:
+                raise StoreError(message)
+            time.sleep(WAIT_POLL_S)
+        return request
 
-    def answer(self, number: int) -> str | None:
-        """Return the crawler's answer to a change; None until it has answered."""
-        row = self._db.execute("SELECT answer FROM changes WHERE id = ?", (number,)).fetchone()
-        return None if row is None else row[0]
+    def recent(self, collection: str, kind: type[Body], limit: int) -> list[Request[Body]]:
+        """Return the last requests of a kind, newest first."""
+        return self._select("collection = ? AND kind = ? ORDER BY id DESC LIMIT ?", collection, kind.KIND, limit)
 
-    def points(self, collection: str, step_s: float, since_s: float) -> list[tuple[float, list[float | None]]]:
-        """Return the points of a series after a time, oldest first, each with its time."""
-        sql = "SELECT time_s, point FROM series WHERE collection = ? AND step_s = ? AND time_s > ? ORDER BY time_s"
-        rows = self._db.execute(sql, (collection, step_s, since_s))
-        return [(time_s, json.loads(point)) for time_s, point in rows]
-
-    def request_visit(self, collection: str, url: str, now_s: float) -> None:
-        """Request a visit of a known page, after the politeness delay; the request waits for a crawl if none runs."""
-        if len(self.visit_requests(collection)) >= MAX_VISIT_REQUESTS:
-            raise UsageError(f"{MAX_VISIT_REQUESTS:,} pages of {collection} are already waiting to be checked")
-        sql = "INSERT OR IGNORE INTO wishes (collection, url, asked_s) VALUES (?, ?, ?)"
-        self._write(sql, (collection, url, now_s))
-
-    def request_robots(self, collection: str, origin: str, now_s: float) -> None:
-        """Request a new fetch of a robots.txt; the request waits for a crawl if none runs, for a day at most."""
-        self._write("DELETE FROM rereads WHERE asked_s < ?", (now_s - RETENTION_S,))
-        self._write("INSERT OR REPLACE INTO rereads VALUES (?, ?, ?)", (collection, origin, now_s))
-
-    def robots_requests(self, collection: str) -> list[tuple[str, float]]:
-        """Return (origin, time of request) of the robots.txt files that users want fetched again."""
-        sql = "SELECT origin, asked_s FROM rereads WHERE collection = ? LIMIT ?"
-        return self._db.execute(sql, (collection, MAX_VISIT_REQUESTS)).fetchall()
-
-    def remove_robots_request(self, collection: str, origin: str) -> None:
-        self._write("DELETE FROM rereads WHERE collection = ? AND origin = ?", (collection, origin))
-
-    def dismiss(self, collection: str, kind: str, about: str, badness: float, who: str, now_s: float) -> None:
-        """Dismiss an alert (views/alerts.py)."""
-        row = (collection, kind, about, badness, who, now_s)
-        self._write("INSERT OR REPLACE INTO dismissed VALUES (?, ?, ?, ?, ?, ?)", row)
-
-    def restore(self, collection: str, kind: str, about: str) -> bool:
-        """Show an alert again; return True if it was dismissed."""
-        sql = "DELETE FROM dismissed WHERE collection = ? AND kind = ? AND about = ?"
-        with sqlite_errors(self.path):
-            return self._db.execute(sql, (collection, kind, about)).rowcount > 0
-
-    def dismissed_alerts(self, collection: str) -> list[tuple[Any, ...]]:
-        """Return (kind, about, badness, who, time) of the dismissed alerts."""
-        sql = "SELECT kind, about, badness, who, time_s FROM dismissed WHERE collection = ? ORDER BY time_s DESC"
-        return self._db.execute(sql, (collection,)).fetchall()
-
-    def request_action(self, collection: str, mark: str, chosen: str, who: str, now_s: float) -> int:
-        """Record a bulk action (bulk.py); return its number."""
-        self._write("DELETE FROM deeds WHERE done_s < ?", (now_s - ACTIONS_RETENTION_S,))
-        sql = "INSERT INTO deeds (collection, mark, chosen, who, asked_s) VALUES (?, ?, ?, ?, ?)"
-        return self._write(sql, (collection, mark, chosen, who, now_s))
-
-    def recent_actions(self, collection: str, limit: int) -> list[tuple[Any, ...]]:
-        """Return (number, mark, what, who, requested, URLs, done) of the last bulk actions, newest first."""
-        sql = f"{_ACTIONS_SQL} WHERE collection = ? ORDER BY id DESC LIMIT ?"
-        return self._db.execute(sql, (collection, limit)).fetchall()
+    def last_done_s(self, collection: str, kind: type[RequestBody]) -> float | None:
+        """Return the time at which the last request of a kind was completed; None if there was none."""
+        sql = "SELECT max(done_s) FROM requests WHERE collection = ? AND kind = ?"
+        found: float | None = self._read(sql, (collection, kind.KIND))[0][0]
+        return found
 
     # -- the crawler ---------------------------------------------------------------------------------------
 
-    def last_change(self) -> int:
-        """Return the number of the newest change. Call it before reading the settings, which may lack later ones."""
-        # AUTOINCREMENT: the number stays when old rows are deleted.
-        row = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'changes'").fetchone()
-        return 0 if row is None else int(row[0])
+    def drop_stale(self, now_s: float) -> None:
+        """Mark the commands and changes so far as done: they were for an earlier crawl.
 
-    def changes(self, collection: str, since: int) -> list[tuple[int, str]]:
-        """Return (number, edits) of the changes after `since` that have no answer."""
-        sql = "SELECT id, edits FROM changes WHERE collection = ? AND id > ? AND answer IS NULL ORDER BY id"
-        return self._db.execute(sql, (collection, since)).fetchall()
-
-    def answer_change(self, number: int, answer: str) -> None:
-        self._write("UPDATE changes SET answer = ? WHERE id = ?", (answer, number))
-
-    def visit_requests(self, collection: str) -> list[tuple[int, str]]:
-        """Return (number, URL) of the pages that users want visited."""
-        sql = "SELECT id, url FROM wishes WHERE collection = ? ORDER BY id LIMIT ?"
-        return self._db.execute(sql, (collection, MAX_VISIT_REQUESTS)).fetchall()
-
-    def remove_visit_request(self, number: int) -> None:
-        """Forget a visit request: it is in the frontier."""
-        self._write("DELETE FROM wishes WHERE id = ?", (number,))
-
-    def pending_actions(self, collection: str) -> list[tuple[Any, ...]]:
-        """Like `recent_actions`, of the actions that are not done, oldest first."""
-        sql = f"{_ACTIONS_SQL} WHERE collection = ? AND done_s IS NULL ORDER BY id"
-        return self._db.execute(sql, (collection,)).fetchall()
-
-    def last_action_done_s(self, collection: str) -> float | None:
-        """Return the time at which the last bulk action was completed; None if there was none."""
-        sql = "SELECT max(done_s) FROM deeds WHERE collection = ?"
-        found: float | None = self._db.execute(sql, (collection,)).fetchone()[0]
-        return found
-
-    def note_action_progress(self, number: int, urls: int) -> None:
-        """Record how many URLs an action has covered so far."""
-        self._write("UPDATE deeds SET number = ? WHERE id = ?", (urls, number))
-
-    def complete_action(self, number: int, urls: int, now_s: float) -> None:
-        self._write("UPDATE deeds SET number = ?, done_s = ? WHERE id = ?", (urls, now_s, number))
-
-    def begin(self, collection: str, now_s: float) -> None:
-        """Announce a crawl; commands that an earlier one never read are dropped."""
-        self._write("UPDATE commands SET done_s = ? WHERE collection = ? AND done_s IS NULL", (now_s, collection))
-        row = (collection, os.getpid(), now_s, now_s, "{}")
-        self._write("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", row)
-        # While the disk has room: later reports need none.
-        self._reserve_room()
-
-    def _reserve_room(self) -> None:
-        """Grow the file and its log while the disk has room; later writes reuse the free pages."""
-        with suppress(sqlite3.OperationalError):  # the disk has none, or another process holds the database
-            self._db.execute("CREATE TABLE IF NOT EXISTS spare (room BLOB)")
-            self._db.execute("INSERT INTO spare VALUES (zeroblob(?))", (SPARE_BYTES,))
-            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
-            self._db.execute("DROP TABLE spare")
-
-    def write_account(self, collection: str, account: Mapping[str, Any], now_s: float) -> None:
-        sql = "UPDATE runs SET updated_s = ?, account = ? WHERE collection = ?"
-        self._write(sql, (now_s, json.dumps(account), collection))
-
-    def note_point(self, collection: str, step_s: float, now_s: float, point: Sequence[float | None]) -> None:
-        """Write a point of a series."""
-        row = (collection, step_s, now_s, json.dumps(point))
-        self._write("INSERT OR REPLACE INTO series VALUES (?, ?, ?, ?)", row)
-
-    def drop_points(self, collection: str, step_s: float, before_s: float) -> None:
-        sql = "DELETE FROM series WHERE collection = ? AND step_s = ? AND time_s < ?"
-        self._write(sql, (collection, step_s, before_s))
-
-    def take_commands(self, collection: str, now_s: float) -> list[Command]:
-        """Return the pending commands, marked as done: executing them cannot fail.
-
-        On a full disk even the mark may fail; then they are returned again, which does no harm.
+        A crawler calls it before it reads its settings, which then have those changes; it applies later ones.
         """
-        sql = "SELECT id, command FROM commands WHERE collection = ? AND done_s IS NULL ORDER BY id"
-        rows = self._db.execute(sql, (collection,)).fetchall()
-        for number, _ in rows:
-            with suppress(DiskFull):
-                self._write("UPDATE commands SET done_s = ? WHERE id = ?", (now_s, number))
-        return [Command(command) for _, command in rows]
+        for request in self.all_pending():
+            if not request.body.WAITS_S:
+                self.finish(request.id, now_s)
 
-    def end(self, collection: str) -> None:
-        self._write("DELETE FROM runs WHERE collection = ?", (collection,))
+    def all_pending(self) -> list[Request[Any]]:
+        """Return the requests of all collections that are not done, oldest first."""
+        return self._select("done_s IS NULL ORDER BY id")
 
-    def _write(self, sql: str, values: Sequence[object]) -> int:
-        """Run one statement; return the number of the row it inserted."""
-        with sqlite_errors(self.path):
-            try:
-                return int(self._db.execute(sql, values).lastrowid or 0)
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
-                    raise
-                # The log moves into the file, and its space is used for one more try.
-                self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
-                return int(self._db.execute(sql, values).lastrowid or 0)
+    def pending(self, collection: str, kind: type[Body]) -> list[Request[Body]]:
+        """Return the requests of one kind that are not done, oldest first."""
+        return self._select("done_s IS NULL AND collection = ? AND kind = ? ORDER BY id", collection, kind.KIND)
+
+    def note_progress(self, number: int, progress: int) -> None:
+        self._write("UPDATE requests SET progress = ? WHERE id = ?", (progress, number))
+
+    def finish(self, number: int, now_s: float, answer: RequestAnswer | None = None, progress: int = 0) -> None:
+        """Acknowledge a request."""
+        text = None if answer is None else msgspec.json.encode(answer).decode()
+        sql = "UPDATE requests SET done_s = ?, answer = ?, progress = ? WHERE id = ?"
+        self._write(sql, (now_s, text, progress, number))
+
+    def _select(self, where: str, *values: object) -> list[Request[Any]]:
+        rows = self._read(f"SELECT {_COLUMNS} FROM requests WHERE {where}", values)  # noqa: S608  # our own clauses
+        # A later version may know more kinds.
+        return [_request(*row) for row in rows if row[2] in KINDS]
+
+
+def _request(
+    number: int, collection: str, kind: str, body: str, who: str, requested_s: float, progress: int,
+    answer: str | None, done_s: float | None,
+) -> Request[Any]:  # fmt: skip
+    content = msgspec.json.decode(body, type=KINDS[kind])
+    found = None if answer is None else msgspec.json.decode(answer, type=RequestAnswer)
+    return Request(number, collection, content, who, requested_s, progress, found, done_s)

@@ -12,7 +12,7 @@ from typing import Any
 from teia.clock import Clock, iso_utc
 from teia.collections.calendar import Schedule, describe_schedule, next_starts, parse_schedule
 from teia.collections.due_runs import CrawlTask, find_due_task
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.collections.run_log import RunLog, ScheduledRun
 from teia.collections.stored import saved
 from teia.config.sections import Config, ScheduleSettings
@@ -121,17 +121,12 @@ def schedule_keys(root: Root, name: str, clock: Clock) -> dict[str, Any]:
 
 def _runs(root: Root, name: str, number: int) -> tuple[list[ScheduledRun], bool]:
     """Return the last runs, and whether a crawl of the collection is running; a read-only folder has no runs."""
-    path = root.path / "control.sqlite"
     try:
-        run_log, control = RunLog(path), ControlFile(path)
+        with RunLog(root.control) as run_log, CrawlReports(root.control) as reports:
+            # One more, because the open run is shown apart from the last ones.
+            return run_log.recent(name, number + 1), reports.running_crawl(name) is not None
     except StoreError:
         return [], False
-    try:
-        # One more, because the open run is shown apart from the last ones.
-        return run_log.recent(name, number + 1), control.running_crawl(name) is not None
-    finally:
-        run_log.close()
-        control.close()
 
 
 def run_view(run: ScheduledRun) -> RunView:

@@ -2,16 +2,16 @@
 
 Collections with a schedule run by it. A collection without one is crawled when a user starts it, until that crawl has
 ended; then it is idle. Started again it continues with the queued URLs; where none is queued it visits everything once
-more. The commands of users are in the table `orders` (commands.py), so that they survive a death. The coordinator
-notices collections that are created or removed meanwhile. With nothing to do now or later it exits after a minute;
-`teia serve` starts another one when there is work.
+more. The commands of users are in the table `standing_commands` (commands.py), so that they survive a death. The
+coordinator notices collections that are created or removed meanwhile. With nothing to do now or later it exits after a
+minute; `teia serve` starts another one when there is work.
 
 `CrawlerDemand` makes that decision for `teia serve`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from math import inf
@@ -43,7 +43,7 @@ class Resident(Coordinator):
 
     @contextmanager
     def _open_files(self) -> Iterator[None]:
-        self._command_table = CommandTable(self._root.path / "control.sqlite")
+        self._command_table = CommandTable(self._root.control)
         try:
             with super()._open_files():
                 yield
@@ -111,17 +111,16 @@ class Resident(Coordinator):
             self._decide_at_s = self._account_at = -inf
         self._release_removed(all_commands)
 
-    def _execute(self, controller: CollectionController, commands: Sequence[Command]) -> None:
-        """Record commands as standing commands, which are applied next; a parked collection is tried again."""
-        for command in commands:
-            if command is Command.RESUME and controller.parked:
-                controller.unpark()
-                self._decide_at_s = self._account_at = -inf
-            with suppress(DiskFull):
-                # The sender of RUN has recorded it already (`give_command`); a second time stamp would start the crawl
-                # twice.
-                if command is not Command.RUN or self._command_table.get(controller.name).wanted_s is None:
-                    self._command_table.record(controller.name, command, self._clock.now_s())
+    def _execute(self, controller: CollectionController, command: Command) -> None:
+        """Record a command as a standing command, which is applied next; a parked collection is tried again."""
+        if command is Command.RESUME and controller.parked:
+            controller.unpark()
+            self._decide_at_s = self._account_at = -inf
+        with suppress(DiskFull):
+            # The sender of RUN has recorded it already (`give_command`); a second time stamp would start the crawl
+            # twice.
+            if command is not Command.RUN or self._command_table.get(controller.name).wanted_s is None:
+                self._command_table.record(controller.name, command, self._clock.now_s())
 
     def _apply_commands(self, controller: CollectionController, commands: StandingCommands) -> None:
         """Apply the current standing commands of a collection."""
@@ -147,7 +146,7 @@ class Resident(Coordinator):
                 continue
             with suppress(DiskFull):
                 self.controllers.pop(name, None)
-                self._control.end(name)
+                self._inbox.end(name)
                 self._command_table.release(name)
 
     def _write_account(self, controller: CollectionController) -> None:
@@ -155,11 +154,11 @@ class Resident(Coordinator):
         is_idle = not self._is_served(controller) and not controller.parked
         if is_idle and (controller.crawl is None or controller.crawl.is_settled):
             if controller.is_announced:
-                self._control.end(controller.name)
+                self._inbox.end(controller.name)
             controller.is_announced = False
             return
         if not controller.is_announced:
-            self._control.begin(controller.name, self._clock.now_s())
+            self._inbox.begin(controller.name, self._clock.now_s())
             controller.is_announced = True
         super()._write_account(controller)
 
@@ -187,8 +186,8 @@ class CrawlerDemand:
 
     def __init__(self, root: Root, clock: Clock) -> None:
         self._root, self._clock = root, clock
-        self._command_table = CommandTable(root.path / "control.sqlite")
-        self._run_log = RunLog(root.path / "control.sqlite")
+        self._command_table = CommandTable(root.control)
+        self._run_log = RunLog(root.control)
         self._read: dict[str, tuple[tuple[int, int], Schedule | None]] = {}
 
     def close(self) -> None:

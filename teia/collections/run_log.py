@@ -7,25 +7,15 @@ counted in the cells, with the visits (frontier/cell/revisit_all.py); this table
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from teia.sqlite import LIMIT_LOG, sqlite_errors
+from teia.collections.control_file import SyncedControlFile
 
 if TYPE_CHECKING:
     from teia.crawler.keep_fresh.visit_all_again import RoundAccount
 
-_DDL = """
-CREATE TABLE IF NOT EXISTS scheduled_runs (
-    collection TEXT NOT NULL, number INTEGER NOT NULL, due_s REAL NOT NULL, began_s REAL NOT NULL, seen_s REAL NOT NULL,
-    deadline_s REAL, ended_s REAL, why TEXT NOT NULL DEFAULT '',
-    known INTEGER NOT NULL DEFAULT 0, visited INTEGER NOT NULL DEFAULT 0, new INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (collection, number)
-) WITHOUT ROWID;
-"""
 _COLUMNS = "collection, number, due_s, began_s, seen_s, deadline_s, ended_s, why, known, visited, new"
 
 
@@ -75,21 +65,11 @@ def describe_visits(known: int, visited: int, new: int, *, is_over: bool) -> str
     return f"{visited:,} of {known:,} known pages visited{left}, {new:,} new"
 
 
-class RunLog:
-    """The table `scheduled_runs`; the coordinator writes it, any process may read it."""
+class RunLog(SyncedControlFile):
+    """The table `scheduled_runs`; the coordinator writes it, any process may read it.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with sqlite_errors(path):
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute(LIMIT_LOG)
-            # After a crash of the machine a start that was served must not be served again.
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._db.executescript(_DDL)
-
-    def close(self) -> None:
-        self._db.close()
+    Synced: after a crash of the machine a start that was served must not be served again.
+    """
 
     def last(self, collection: str) -> ScheduledRun | None:
         return next(iter(self.recent(collection, 1)), None)
@@ -97,8 +77,7 @@ class RunLog:
     def recent(self, collection: str, number: int) -> list[ScheduledRun]:
         """Return the last runs, the newest first."""
         sql = f"SELECT {_COLUMNS} FROM scheduled_runs WHERE collection = ? ORDER BY number DESC LIMIT ?"  # noqa: S608
-        with sqlite_errors(self.path):
-            return [ScheduledRun(*row) for row in self._db.execute(sql, (collection, number))]
+        return [ScheduledRun(*row) for row in self._read(sql, (collection, number))]
 
     def begin(self, collection: str, due_s: float, now_s: float) -> ScheduledRun:
         """Record that a run begins; from now on the start that was due then is served."""
@@ -106,22 +85,19 @@ class RunLog:
         last = self.last(collection)
         run = ScheduledRun(collection, 1 if last is None else last.number + 1, due_s, now_s, now_s)
         sql = "INSERT INTO scheduled_runs (collection, number, due_s, began_s, seen_s) VALUES (?, ?, ?, ?, ?)"
-        with sqlite_errors(self.path):
-            self._db.execute(sql, (run.collection, run.number, run.due_s, run.began_s, run.seen_s))
+        self._write(sql, (run.collection, run.number, run.due_s, run.began_s, run.seen_s))
         return run
 
     def note(self, run: ScheduledRun, account: RoundAccount | None, deadline_s: float | None, now_s: float) -> None:
         """Record the progress of a run. `account` is None where nothing is counted."""
         sql = "UPDATE scheduled_runs SET seen_s = ?, deadline_s = ? WHERE collection = ? AND number = ?"
         key = (run.collection, run.number)
-        with sqlite_errors(self.path):
-            self._db.execute(sql, (now_s, deadline_s, *key))
-            if account is not None:
-                # Without an account the counts of an earlier shift stay.
-                counts = "UPDATE scheduled_runs SET known = ?, visited = ?, new = ? WHERE collection = ? AND number = ?"
-                self._db.execute(counts, (account.known, account.visited, account.new, *key))
+        self._write(sql, (now_s, deadline_s, *key))
+        if account is not None:
+            # Without an account the counts of an earlier shift stay.
+            counts = "UPDATE scheduled_runs SET known = ?, visited = ?, new = ? WHERE collection = ? AND number = ?"
+            self._write(counts, (account.known, account.visited, account.new, *key))
 
     def end(self, run: ScheduledRun, why: EndReason, ended_s: float) -> None:
         sql = "UPDATE scheduled_runs SET ended_s = ?, why = ? WHERE collection = ? AND number = ?"
-        with sqlite_errors(self.path):
-            self._db.execute(sql, (ended_s, str(why), run.collection, run.number))
+        self._write(sql, (ended_s, str(why), run.collection, run.number))

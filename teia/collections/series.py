@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from teia.collections.account import Summary
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 
 FINE_S, COARSE_S = 5.0, 600.0
 RETENTION_S = {FINE_S: 1_200.0, COARSE_S: 31 * 86_400.0}
@@ -47,8 +47,8 @@ class SeriesPoint(NamedTuple):
 class SeriesWriter:
     """Writes the points of the collections of one process."""
 
-    def __init__(self, control: ControlFile) -> None:
-        self._control = control
+    def __init__(self, reports: CrawlReports) -> None:
+        self._reports = reports
         self._next_s: dict[tuple[str, float], float] = {}
 
     def note(self, summary: Summary, now_s: float) -> None:
@@ -59,24 +59,24 @@ class SeriesWriter:
         for step_s, retention_s in RETENTION_S.items():
             if now_s >= self._next_s.get((summary.collection, step_s), 0.0):
                 self._next_s[summary.collection, step_s] = now_s + step_s
-                self._control.note_point(summary.collection, step_s, now_s, point)
-                self._control.drop_points(summary.collection, step_s, now_s - retention_s)
+                self._reports.note_point(summary.collection, step_s, now_s, point)
+                self._reports.drop_points(summary.collection, step_s, now_s - retention_s)
 
 
-def points_of(control: ControlFile, collection: str, step_s: float, since_s: float) -> list[SeriesPoint]:
+def points_of(reports: CrawlReports, collection: str, step_s: float, since_s: float) -> list[SeriesPoint]:
     """Return the points of a collection since a time."""
-    return [SeriesPoint(time_s, *values) for time_s, values in control.points(collection, step_s, since_s)]  # type: ignore[arg-type]
+    return [SeriesPoint(time_s, *values) for time_s, values in reports.points(collection, step_s, since_s)]  # type: ignore[arg-type]
 
 
-def note_truth(control: ControlFile, collection: str, now_s: float, share: float) -> None:
+def note_truth(reports: CrawlReports, collection: str, now_s: float, share: float) -> None:
     """Record the share of captures that matched their pages."""
-    control.note_point(collection, TRUE_S, now_s, (share,))
-    control.drop_points(collection, TRUE_S, now_s - TRUE_RETENTION_S)
+    reports.note_point(collection, TRUE_S, now_s, (share,))
+    reports.drop_points(collection, TRUE_S, now_s - TRUE_RETENTION_S)
 
 
-def truth_of(control: ControlFile, collection: str, since_s: float, most: int) -> list[tuple[float, float]]:
+def truth_of(reports: CrawlReports, collection: str, since_s: float, most: int) -> list[tuple[float, float]]:
     """Return the freshness measured since a time, oldest first; long series are thinned and keep the newest point."""
-    found = [(time_s, float(values[0] or 0.0)) for time_s, values in control.points(collection, TRUE_S, since_s)]
+    found = [(time_s, float(values[0] or 0.0)) for time_s, values in reports.points(collection, TRUE_S, since_s)]
     # Every n-th point, counted from the newest; -(-a // b) rounds up.
     return found[:: -max(1, -(-len(found) // most))][::-1]
 

@@ -194,6 +194,11 @@ class Root:
 
     path: Path
 
+    @property
+    def control(self) -> Path:
+        """Requests to the crawler, and its reports (collections/control_file.py)."""
+        return self.path / "control.sqlite"
+
     def collections(self) -> tuple[str, ...]:
         """Return the names of the collections, sorted."""
         with disk_errors(self.path, "read"):

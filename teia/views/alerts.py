@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.collections.series import MIN_REVISITED
 from teia.crawler.keep_fresh.bound import WEEK_S, days
 from teia.crawler.resources import LOW_SHARE
@@ -182,9 +182,9 @@ def alert_severity(alert: Alert) -> float:
     return max(value, 1.0)
 
 
-def list_dismissed(control: ControlFile, collection: str) -> list[DismissedAlert]:
+def list_dismissed(reports: CrawlReports, collection: str) -> list[DismissedAlert]:
     """Return all dismissed alerts."""
-    return [DismissedAlert(*row) for row in control.dismissed_alerts(collection)]
+    return [DismissedAlert(*row) for row in reports.dismissed_alerts(collection)]
 
 
 def split_dismissed(

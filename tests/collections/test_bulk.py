@@ -9,7 +9,7 @@ import pytest
 
 from teia.clock import WallClock
 from teia.collections import bulk
-from teia.collections.inbox import ControlFile
+from teia.collections.inbox import Inbox, Request, RunBulkAction
 from teia.errors import UsageError
 from teia.frontier.cell.bulk import BulkAction, BulkSelection
 from teia.store.root import Root, open_root
@@ -22,17 +22,17 @@ PAGES = {"/": html(*LINKS), **{link: html(text=text_of(number)) for number, link
 
 
 def ask(root: Root, chosen: BulkSelection) -> int:
-    control = ControlFile(root.path / "control.sqlite")
+    control = Inbox(root.path / "control.sqlite")
     try:
         return bulk.request_action(control, "main", chosen, "ana", time.time())
     finally:
         control.close()
 
 
-def asked(root: Root) -> list[bulk.BulkRequest]:
-    control = ControlFile(root.path / "control.sqlite")
+def asked(root: Root) -> list[Request[RunBulkAction]]:
+    control = Inbox(root.path / "control.sqlite")
     try:
-        return bulk.recent_actions(control, "main", 10)
+        return control.recent("main", RunBulkAction, 10)
     finally:
         control.close()
 
@@ -49,9 +49,9 @@ def test_a_running_crawl_drops_what_waits_also_in_its_memory(tmp_path: Path) -> 
     (deed,) = asked(open_root(done.data))
     paths = {path.removeprefix(HOST) for path in done.requested()}
     assert deed.done_s is not None
-    assert 15 <= deed.number <= 20
+    assert 15 <= deed.progress <= 20
     apply_crawl_delay = sum("/agenda/" in path for path in paths)
-    assert 20 - deed.number <= apply_crawl_delay <= 21 - deed.number, "and at most the one that was under way"
+    assert 20 - deed.progress <= apply_crawl_delay <= 21 - deed.progress, "and at most the one that was under way"
     assert {link for link in LINKS if "/lei/" in link} <= paths, "the others are visited"
 
 
@@ -78,8 +78,8 @@ def test_nobody_needs_to_crawl_for_it(tmp_path: Path, monkeypatch: pytest.Monkey
         assert turns < 20
     assert turns, "it was done bit by bit"
     back, dropped = asked(root)
-    assert dropped.number == back.number
-    assert dropped.number in (19, 20)
+    assert dropped.progress == back.progress
+    assert dropped.progress in (19, 20)
     assert dropped.who == "ana"
     with root.locked():
         assert not bulk.try_to_run_actions(root, "main", clock), "somebody else holds the folder, who does it"
@@ -96,12 +96,12 @@ def test_an_action_that_nobody_finished_is_done_by_the_next_crawl(tmp_path: Path
 
     again = crawl_web(web, tmp_path, f"{HOST}/", port=first.port, limits__pages=0, meanwhile=meanwhile)
     (deed,) = asked(root)
-    assert sum("/agenda/" in path for path in again.requested()) <= 21 - deed.number
+    assert sum("/agenda/" in path for path in again.requested()) <= 21 - deed.progress
 
 
 def test_only_so_many_wait(tmp_path: Path) -> None:
-    control = ControlFile(tmp_path / "control.sqlite")
-    for _ in range(bulk.MAX_PENDING):
+    control = Inbox(tmp_path / "control.sqlite")
+    for _ in range(RunBulkAction.MOST_PENDING):
         bulk.request_action(control, "main", BulkSelection(BulkAction.FIRST), "ana", 0.0)
     with pytest.raises(UsageError, match="already pending"):
         bulk.request_action(control, "main", BulkSelection(BulkAction.FIRST), "ana", 0.0)

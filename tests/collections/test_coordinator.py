@@ -19,7 +19,7 @@ from teia.collections.change_settings import change
 from teia.collections.coordinator import Coordinator
 from teia.collections.due_runs import CrawlTask
 from teia.collections.edits import parse_edit
-from teia.collections.inbox import ControlFile
+from teia.collections.inbox import GiveCommand, Inbox
 from teia.collections.run_log import RunLog, ScheduledRun
 from teia.collections.stored import configure
 from teia.lab.server.requestlog import RequestLogEntry, read_log
@@ -360,7 +360,7 @@ def test_commands_and_changes_are_taken_at_once_while_nothing_is_due(tmp_path: P
         heard.append(await asyncio.to_thread(_talk, root))
 
     def _talk(root: Root) -> Any:
-        control, now = ControlFile(root.path / "control.sqlite"), WallClock()
+        control, now = Inbox(root.path / "control.sqlite"), WallClock()
         try:
             states = [_state(control, "waiting")]
             for command, state in ((Command.PAUSE, "paused"), (Command.RESUME, "waiting")):
@@ -382,17 +382,17 @@ def test_commands_and_changes_are_taken_at_once_while_nothing_is_due(tmp_path: P
 
 
 def tell(root: Root, command: Command) -> None:
-    control = ControlFile(root.path / "control.sqlite")
+    control = Inbox(root.path / "control.sqlite")
     _told(control, command)
     control.close()
 
 
-def _told(control: ControlFile, command: Command) -> None:
-    number = control.send_command("main", command, 0.0)
-    until(lambda: control.is_done(number), f"{command} is done")
+def _told(control: Inbox, command: Command) -> None:
+    control.send("main", GiveCommand(command), 0.0)
+    until(lambda: not control.pending("main", GiveCommand), f"{command} is done")
 
 
-def _state(control: ControlFile, wanted: str) -> str:
+def _state(control: Inbox, wanted: str) -> str:
     """The state of the account, once it is the one that is wanted."""
 
     def state() -> str:

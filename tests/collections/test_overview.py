@@ -11,8 +11,8 @@ import pytest
 from teia.cli.crawl.run_crawl import _check_scheduled
 from teia.clock import VirtualClock, iso_utc
 from teia.collections.calendar import parse_schedule
-from teia.collections.inbox import ControlFile
 from teia.collections.overview import schedule_keys, schedule_overview
+from teia.collections.reports import CrawlReports
 from teia.collections.run_log import EndReason, RunLog
 from teia.config.load import to_toml
 from teia.config.sections import CollectionSettings, Config, CourtesySettings, ScheduleSettings
@@ -87,7 +87,7 @@ def test_it_says_when_nobody_would_do_it(tmp_path: Path) -> None:
     assert note.startswith("no crawler is waiting for the next run: start `teia crawl --scheduled")
     due = schedule_overview(root, "main", VirtualClock(datetime(2026, 10, 24, 2, tzinfo=UTC).timestamp())).notes
     assert due[0].startswith("a run is due, but no crawler is running")
-    control = ControlFile(root.path / "control.sqlite")
+    control = CrawlReports(root.path / "control.sqlite")
     control.begin("main", NOW_S)  # by this process, which is alive
     control.close()
     assert schedule_overview(root, "main", VirtualClock(NOW_S)).notes == ()

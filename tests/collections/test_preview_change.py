@@ -10,7 +10,7 @@ import pytest
 
 from teia.clock import WallClock
 from teia.collections.drafts import apply_change, check_draft, diff_configs
-from teia.collections.inbox import ControlFile
+from teia.collections.inbox import GiveCommand, Inbox
 from teia.collections.preview_change import ChangeEffect, count_effect, sample_effect
 from teia.collections.stored import saved
 from teia.config.sections import Config
@@ -66,9 +66,10 @@ def test_the_number_announced_is_the_fall_of_the_queue_of_a_crawl_that_is_paused
     seen: list[tuple[ChangeEffect, int, int]] = []
 
     def meanwhile(root: Root) -> None:
-        control = ControlFile(root.path / "control.sqlite")
-        control.send_command("main", Command.PAUSE, CLOCK.now_s())
-        until(lambda: account(control).get("state") == "paused" and account(control).get("urls_queued", 0) > 20)
+        control = Inbox(root.path / "control.sqlite")
+        until(lambda: account(control).get("urls_queued", 0) > 20, "the home page is read")
+        control.send("main", GiveCommand(Command.PAUSE), CLOCK.now_s())
+        until(lambda: account(control).get("state") == "paused")
         time.sleep(1.5)  # what was under way is committed, and the account says so
         before = account(control)["urls_queued"]
         old, new = changed(root, scope__exclude=["regex:/[1-9][0-9]$"])
@@ -77,7 +78,7 @@ def test_the_number_announced_is_the_fall_of_the_queue_of_a_crawl_that_is_paused
         until(lambda: account(control)["urls_queued"] < before)
         until(lambda: account(control)["urls_queued"] == queued(root), "the account says what is on disk")
         seen.append((announced, before, account(control)["urls_queued"]))
-        control.send_command("main", Command.RESUME, CLOCK.now_s())
+        control.send("main", GiveCommand(Command.RESUME), CLOCK.now_s())
         control.close()
 
     web = ScriptedWeb({"a.test": site(pages=PAGES)})
@@ -87,7 +88,7 @@ def test_the_number_announced_is_the_fall_of_the_queue_of_a_crawl_that_is_paused
     assert before - after == announced.leave
 
 
-def account(control: ControlFile) -> dict[str, Any]:
+def account(control: Inbox) -> dict[str, Any]:
     run = control.running_crawl("main")
     return {} if run is None else dict(run.account)
 

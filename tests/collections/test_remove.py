@@ -6,10 +6,8 @@ import sqlite3
 from pathlib import Path
 
 from teia.clock import WallClock
-from teia.collections.commands import CommandTable
-from teia.collections.inbox import ControlFile
+from teia.collections.control_file import ControlFile
 from teia.collections.remove import remove_collection
-from teia.collections.run_log import RunLog
 from teia.store.root import open_root
 
 
@@ -17,10 +15,9 @@ def test_no_table_of_the_control_file_keeps_a_row_of_a_removed_collection(tmp_pa
     root = open_root(tmp_path / "data", create=True)
     root.collection("main").path.mkdir()
     path = root.path / "control.sqlite"
-    for opened in (ControlFile(path), CommandTable(path), RunLog(path)):
-        opened.close()
+    ControlFile(path).close()
     tables = fill(path)
-    assert {"deeds", "rereads", "dismissed", "orders", "scheduled_runs"} <= set(tables)
+    assert {"requests", "dismissed", "standing_commands", "scheduled_runs"} <= set(tables)
     remove_collection(root, "main", WallClock())
     with sqlite3.connect(path) as db:
         left = {table: [row[0] for row in db.execute(f"SELECT collection FROM {table}")] for table in tables}

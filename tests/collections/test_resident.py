@@ -14,8 +14,8 @@ from teia.clock import WallClock
 from teia.collections.calendar import parse_schedule
 from teia.collections.commands import NO_COMMANDS, CommandTable, StandingCommands, give_command, is_needed
 from teia.collections.drafts import create_collection
-from teia.collections.inbox import ControlFile
 from teia.collections.remove import remove_collection
+from teia.collections.reports import CrawlReports
 from teia.collections.resident import Resident
 from teia.collections.run_log import RunLog
 from teia.collections.stored import saved
@@ -117,7 +117,7 @@ def test_what_was_stopped_goes_on_when_it_is_started_and_nothing_is_requested_tw
             await give(root, name, Command.RUN)
         await until_async(lambda: pages_of(resident, "one") >= 3)
         await give(root, "one", Command.STOP)
-        control = ControlFile(root.path / "control.sqlite")
+        control = CrawlReports(root.path / "control.sqlite")
         await until_async(lambda: control.running_crawl("one") is None)
         control.close()
         await until_async(lambda: pages_of(resident, "two") >= 12)

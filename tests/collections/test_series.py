@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from teia.collections.account import Summary, empty_summary
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.collections.series import (
     COARSE_S,
     FINE_S,
@@ -24,7 +24,7 @@ def summary(requests: int, queued: int = 0, fresh: dict[str, float] | None = Non
 
 
 def test_a_series_is_as_long_as_its_time_and_no_longer(tmp_path: Path) -> None:
-    control = ControlFile(tmp_path / "control.sqlite")
+    control = CrawlReports(tmp_path / "control.sqlite")
     series = SeriesWriter(control)
     for second in range(5_000):
         series.note(summary(second), 1e9 + second)
@@ -46,7 +46,7 @@ def test_between_two_runs_there_is_a_gap_and_no_rate() -> None:
 
 
 def test_freshness_is_written_down_once_enough_was_seen_again(tmp_path: Path) -> None:
-    control = ControlFile(tmp_path / "control.sqlite")
+    control = CrawlReports(tmp_path / "control.sqlite")
     series = SeriesWriter(control)
     few = {"pages": 300, "visited_again": 199, "fresh": 0.9, "fresh_error": 0.1, "best": 0.95, "possible": 0.97}
     series.note(summary(1, fresh=few), 1e9)

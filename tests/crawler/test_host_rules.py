@@ -9,7 +9,7 @@ from pathlib import Path
 from teia.clock import WallClock
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
-from teia.collections.inbox import ControlFile
+from teia.collections.inbox import FetchRobots, Inbox
 from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.queue.ledger import read_courtesy_history
@@ -60,7 +60,7 @@ def test_a_paused_host_gets_no_request_until_it_is_resumed(tmp_path: Path) -> No
 def test_a_host_rests_longer_than_the_others_and_tells_its_rules_anew(tmp_path: Path) -> None:
     def meanwhile(root: Root) -> None:
         until(lambda: visited(root, A) >= 2)
-        control = ControlFile(root.path / "control.sqlite")
+        control = Inbox(root.path / "control.sqlite")
         with Lookup(root, "main") as lookup:
             ((cell, host_id),) = [
                 (cell, row[0])
@@ -68,8 +68,8 @@ def test_a_host_rests_longer_than_the_others_and_tells_its_rules_anew(tmp_path: 
                 if (row := cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (A,)).fetchone())
             ]
             ((origin, *_),) = cell.robots_of(host_id, A)
-        control.request_robots("main", origin, time.time())
-        until(lambda: not control.robots_requests("main"))
+        control.send("main", FetchRobots(origin), time.time())
+        until(lambda: not control.pending("main", FetchRobots))
         control.close()
         set_to(root, "courtesy.host_delays", f"{A}=0.6")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import VirtualClock
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.crawler.live import SHOWN_DONE, SHOWN_NOW, LiveRequests, states_of
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.rows import QueuedUrl
@@ -97,7 +97,7 @@ def test_a_running_crawl_tells_what_it_just_did(tmp_path: Path) -> None:
     seen: list[dict[str, Any]] = []
 
     def look(root: Root) -> None:
-        control = ControlFile(root.path / "control.sqlite")
+        control = CrawlReports(root.path / "control.sqlite")
 
         def account() -> dict[str, Any] | None:
             run = control.running_crawl("main")
@@ -113,6 +113,6 @@ def test_a_running_crawl_tells_what_it_just_did(tmp_path: Path) -> None:
     assert live["closest_s"] is None or live["closest_s"] >= live["closest_of_s"] == 0.1
     assert sum(live["hosts"].values()) == account["hosts"]
     assert all("x.test" in each["url"] for each in live["done"])
-    control = ControlFile(tmp_path / "data" / "control.sqlite")
+    control = CrawlReports(tmp_path / "data" / "control.sqlite")
     assert control.points("main", 5.0, 0.0), "and how it went is kept"
     control.close()

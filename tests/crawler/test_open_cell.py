@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.crawler.commit import SHRINK_EVERY_S, CommitGroup
 from teia.crawler.open_cell import CLOSE_WAIT_S
 from teia.frontier.cell.cell import FrontierCell
@@ -74,7 +74,7 @@ def test_a_small_log_is_left_alone_while_the_crawl_goes_on(tmp_path: Path) -> No
 
 
 def test_logs_of_all_databases_are_limited(tmp_path: Path) -> None:
-    control, ledger = ControlFile(tmp_path / "control.sqlite"), Ledger(tmp_path / "ledger.sqlite")
+    control, ledger = CrawlReports(tmp_path / "control.sqlite"), Ledger(tmp_path / "ledger.sqlite")
     frontier = FrontierCell(tmp_path / "frontier.sqlite")
     for db in (control._db, ledger._db, frontier.db):
         assert db.execute("PRAGMA journal_size_limit").fetchone() == (LOG_BYTES,)

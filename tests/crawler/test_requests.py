@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.collections.inbox import MAX_VISIT_REQUESTS, ControlFile
+from teia.collections.inbox import Inbox, Request, VisitPage
 from teia.crawler.lookup import Lookup
 from teia.errors import UsageError
 from teia.store.root import Root, open_root
@@ -19,15 +19,15 @@ HOST = "w.test"
 
 
 def wish(root: Root, url: str) -> None:
-    control = ControlFile(root.path / "control.sqlite")
-    control.request_visit("main", url, time.time())
+    control = Inbox(root.path / "control.sqlite")
+    control.send("main", VisitPage(url), time.time())
     control.close()
 
 
-def wishes(root: Root) -> list[tuple[int, str]]:
-    control = ControlFile(root.path / "control.sqlite")
+def wishes(root: Root) -> list[Request[VisitPage]]:
+    control = Inbox(root.path / "control.sqlite")
     try:
-        return control.visit_requests("main")
+        return control.pending("main", VisitPage)
     finally:
         control.close()
 
@@ -79,9 +79,9 @@ def test_a_visit_request_waits_for_the_next_crawl(tmp_path: Path) -> None:
 
 
 def test_only_so_many_visit_requests_wait(tmp_path: Path) -> None:
-    control = ControlFile(tmp_path / "control.sqlite")
-    for number in range(MAX_VISIT_REQUESTS):
-        control.request_visit("main", f"http://w.test/{number}", 0.0)
+    control = Inbox(tmp_path / "control.sqlite")
+    for number in range(VisitPage.MOST_PENDING):
+        control.send("main", VisitPage(f"http://w.test/{number}"), 0.0)
     with pytest.raises(UsageError, match="waiting to be checked"):
-        control.request_visit("main", "http://w.test/one-more", 0.0)
+        control.send("main", VisitPage("http://w.test/one-more"), 0.0)
     control.close()

@@ -12,7 +12,7 @@ from typing import Any
 import uvloop
 
 from teia.clock import WallClock
-from teia.collections.crawler_reports import last_change, serve_control
+from teia.collections.poll_requests import drop_stale_requests, serve_requests
 from teia.collections.stored import configure
 from teia.config.sections import Config
 from teia.crawler.loop import Crawler
@@ -132,7 +132,7 @@ async def _crawl(
     root = open_root(folder / "data", create=True)
     async with LabServer(web, clock, port=port, dns="127.77.255.90:0", log=log) as lab:
         configs: list[Config] = []
-        since = last_change(root)
+        drop_stale_requests(root, clock)
         for name, own in collections.items():
             shared = {
                 "collection.seeds": [lab.url(*_host_and_path(seed)) for seed in seeds],
@@ -146,7 +146,7 @@ async def _crawl(
             configs.append(configure(root, name, None, {}, {**shared, **flags, **own}).config)
         with root.locked():
             async with open_crawler(root, configs, clock, seed=1) as crawler:
-                async with asyncio.timeout(within_s), listening(crawler, root, clock, since, meanwhile):
+                async with asyncio.timeout(within_s), listening(crawler, root, clock, meanwhile):
                     await crawler.run()
                 crawls, metrics = list(crawler.crawls), crawler.metrics
     return Crawled(crawls, metrics, read_log(log), folder / "data", lab.port)
@@ -154,13 +154,13 @@ async def _crawl(
 
 @asynccontextmanager
 async def listening(
-    crawler: Crawler, root: Root, clock: WallClock, since: int, meanwhile: Callable[[Root], None] | None
+    crawler: Crawler, root: Root, clock: WallClock, meanwhile: Callable[[Root], None] | None
 ) -> AsyncIterator[None]:
     """Let somebody talk to a crawler while it runs."""
     if meanwhile is None:
         yield
         return
-    listener = asyncio.create_task(serve_control(crawler, root, clock, since))
+    listener = asyncio.create_task(serve_requests(crawler, root, clock))
     talker = asyncio.create_task(asyncio.to_thread(meanwhile, root))
     try:
         yield

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import Clock, WallClock
-from teia.collections import inbox
-from teia.collections.crawler_reports import last_change, serve_control
+from teia.collections import control_file
+from teia.collections.poll_requests import drop_stale_requests, serve_requests
 from teia.collections.stored import configure
 from teia.config.sections import Config
 from teia.crawler import loop, write_cdxj
@@ -160,7 +160,7 @@ async def crawl(root: Root, told: Told, *, dies: bool) -> None:
     A crawl waits for room as long as there is none; the third commit in a row that finds none is its last here.
     """
     clock, config = WallClock(), config_of(root)
-    since = last_change(root)
+    drop_stale_requests(root, clock)
     fetchers: list[TableFetcher] = []
 
     def fetcher(_guard: object, _limits: object, clock: Clock, *_: object, **__: object) -> TableFetcher:
@@ -170,7 +170,7 @@ async def crawl(root: Root, told: Told, *, dies: bool) -> None:
     crawler_start.CurlFetcher, crawler_start.ChildPool = fetcher, ReadingPool  # type: ignore[assignment,misc]
     write_cdxj._index, write_cdxj.CHECK_S = index_here, 0.01  # type: ignore[assignment]
     loop.DISK_RETRY_S = loop.DISK_CHECK_S = 0.05
-    inbox.SPARE_BYTES = 16_384  # hundreds of writes that differ in nothing
+    control_file.SPARE_BYTES = 16_384  # hundreds of writes that differ in nothing
     committed, failed, failures = Crawl.apply_commit, loop.Crawler._handle_commit, list[str]()
 
     def acknowledge(self: Crawl, *given: Any) -> None:
@@ -190,7 +190,7 @@ async def crawl(root: Root, told: Told, *, dies: bool) -> None:
     Crawl.apply_commit, loop.Crawler._handle_commit = acknowledge, look  # type: ignore[method-assign]
     try:
         async with asyncio.timeout(CRAWL_S), crawler_start.open_crawler(root, [config], clock, seed=1) as crawler:
-            listening = asyncio.create_task(serve_control(crawler, root, clock, since))
+            listening = asyncio.create_task(serve_requests(crawler, root, clock))
             try:
                 await crawler.run()
             finally:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.views.alerts import Alert, alert_severity, alert_subject, list_dismissed, split_dismissed
 
 SLOW = Alert("slow_host", "", 45.0, "jornal.test", 31 * 86_400.0, 7 * 86_400.0)
@@ -28,7 +28,7 @@ PAUSED = Alert("paused", "", 90.0, detail="the disk is full")
 def test_it_returns_when_it_has_doubled(
     need: Alert, a_little_worse: Alert, twice_as_bad: Alert, tmp_path: Path
 ) -> None:
-    control = ControlFile(tmp_path / "control.sqlite")
+    control = CrawlReports(tmp_path / "control.sqlite")
     control.dismiss("main", need.kind, alert_subject(need), alert_severity(need), "ana", 100.0)
     known = list_dismissed(control, "main")
     assert [(each.who, each.time_s) for each in known] == [("ana", 100.0)]

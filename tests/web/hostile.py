@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import WallClock
-from teia.collections.inbox import ControlFile
+from teia.collections.inbox import Inbox, VisitPage
 from teia.crawler.lookup import Lookup
 from teia.indexer.process import CollectionFollower
 from teia.lab.world.exchange import WorldAnswer
@@ -142,18 +142,18 @@ def crawl_twice(folder: Path) -> Path:
 def _ask_for_all(data: Path) -> None:
     """Let the next crawl visit every page again."""
     root = open_root(data)
-    control = ControlFile(root.path / "control.sqlite")
+    control = Inbox(root.path / "control.sqlite")
     with Lookup(root, "main") as lookup:
         for url in lookup.urls_of_host(HOST, 100):
-            control.request_visit("main", url, time.time())
+            control.send("main", VisitPage(url), time.time())
     control.close()
 
 
 def _all_taken(root: Root) -> None:
     """Wait until the crawler has taken all requests."""
-    control = ControlFile(root.path / "control.sqlite")
+    control = Inbox(root.path / "control.sqlite")
     try:
-        until(lambda: not control.visit_requests("main"), "the crawler takes the requests")
+        until(lambda: not control.pending("main", VisitPage), "the crawler takes the requests")
     finally:
         control.close()
 

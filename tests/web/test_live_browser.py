@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from teia.clock import WallClock
 from teia.collections import bulk
-from teia.collections.inbox import ControlFile
+from teia.collections.inbox import GiveCommand, Inbox
 from teia.collections.stored import saved
 from teia.errors import StoreError
 from teia.records import Command
@@ -107,7 +107,7 @@ class Crawling:
     is_over: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        clock, control, number = WallClock(), ControlFile(self.root.path / "control.sqlite"), 0
+        clock, control, number = WallClock(), Inbox(self.root.path / "control.sqlite"), 0
         control.begin("main", clock.now_s())
         while not self.is_over.wait(0.3):
             number += 1
@@ -301,8 +301,8 @@ def test_a_waiting_url_is_seen_to_be_fetched(browser: Browser, tmp_path: Path) -
     def meanwhile(root: Root) -> None:
         roots.put(root)
         is_over.wait(180)
-        with closing(ControlFile(root.path / "control.sqlite")) as control:
-            control.send_command("main", Command.STOP, time.time())
+        with closing(Inbox(root.path / "control.sqlite")) as control:
+            control.send("main", GiveCommand(Command.STOP), time.time())
 
     def crawl() -> None:
         rests = {"courtesy__delay_s": REST_S, "courtesy__response_factor": 0.0}

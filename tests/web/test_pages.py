@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 
-from teia.collections.inbox import ControlFile
+from teia.collections.inbox import GiveCommand, Inbox
 from teia.records import Command
 from teia.web.access.roles import Role
 
@@ -66,7 +66,7 @@ def test_programs_find_twins_and_feeds_in_the_head_of_a_page(web: Web) -> None:
 
 
 def test_an_operator_pauses_a_running_crawl_and_it_is_written_down(web: Web) -> None:
-    control = ControlFile(web.site.root.path / "control.sqlite")
+    control = Inbox(web.site.root.path / "control.sqlite")
     now_s = web.site.clock.now_s()
     control.begin("main", now_s)
     control.write_account("main", {**web.client(Role.VIEWER).get("/api/v1/status").json(), "state": "running"}, now_s)
@@ -75,10 +75,11 @@ def test_an_operator_pauses_a_running_crawl_and_it_is_written_down(web: Web) -> 
     assert ">Pause<" in client.get("/c").text
     answer = client.post("/c/main/command", data={"command": "pause", "csrf": web.csrf(client)})
     assert answer.headers["location"] == "/c/main"
-    assert control.take_commands("main", now_s) == [Command.PAUSE]
+    (paused,) = control.pending("main", GiveCommand)
+    assert paused.body.command is Command.PAUSE
     by_api = web.client().post("/api/v1/c/main/command", json={"command": "stop"}, headers=web.token(Role.OPERATOR))
     assert "nothing is lost" in by_api.json()["message"]
-    assert control.take_commands("main", now_s) == [Command.STOP]
+    assert control.pending("main", GiveCommand)[1].body.command is Command.STOP
     assert [line.what for _, line in web.site.accounts.logged_actions(10)][:2] == ["stop", "pause"]
     refused = web.client().post("/api/v1/c/main/command", json={"command": "explode"}, headers=web.token(Role.ADMIN))
     assert refused.status_code == 400

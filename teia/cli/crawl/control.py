@@ -11,8 +11,9 @@ from teia.cli.output import print_json, progress_console, result_console
 from teia.cli.progress import print_summary
 from teia.clock import WallClock
 from teia.collections.account import empty_summary
-from teia.collections.inbox import ControlFile
+from teia.collections.inbox import GiveCommand, Inbox
 from teia.collections.overview import schedule_keys
+from teia.collections.reports import CrawlReports
 from teia.collections.stored import choose, is_clustered, no_node_error
 from teia.errors import StoreError
 from teia.records import Command
@@ -38,13 +39,10 @@ def status(data: Data, collection: Collection = None, as_json: AsJson = False) -
 def current_account(root: Root, name: str) -> dict[str, Any]:
     """Return the last report of the running crawler; without one, the counts on disk."""
     try:
-        control = ControlFile(root.path / "control.sqlite")
+        with CrawlReports(root.control) as reports:
+            run = reports.running_crawl(name)
     except StoreError:  # a folder without write permission has no crawler
         return idle_account(root, name)
-    try:
-        run = control.running_crawl(name)
-    finally:
-        control.close()
     # A crawl that has just started has not reported its counts yet.
     if run is not None and "requests" in run.account:
         return dict(run.account)
@@ -75,21 +73,22 @@ def stop(data: Data, collection: Collection = None) -> None:
 def send_command(root: Root, collection: str | None, command: Command, done: str) -> None:
     """Send a command to a running crawl, and wait until it was received."""
     name, clock = choose(root, collection), WallClock()
-    control = ControlFile(root.path / "control.sqlite")
-    try:
-        if control.running_crawl(name) is None:
+    timeout_s = STOP_PATIENCE_S if command is Command.STOP else PATIENCE_S
+    late = f"the crawl of {name!r} did not respond in time; check whether its process is stopped"
+    with Inbox(root.control) as inbox:
+        if inbox.running_crawl(name) is None:
             if is_clustered(root.collection(name)):
                 raise no_node_error(root.collection(name))
             raise StoreError(
                 f"no crawl of {name!r} is running in {root.path}; start one with `teia crawl --data {root.path}`"
             )
-        number = control.send_command(name, command, clock.now_s())
-        until = clock.ticks_s() + (STOP_PATIENCE_S if command is Command.STOP else PATIENCE_S)
+        until = clock.ticks_s() + timeout_s
+        received = inbox.wait(inbox.send(name, GiveCommand(command), clock.now_s()), clock, timeout_s, late)
+        if received is None and command is not Command.STOP:
+            raise StoreError(f"the crawl of {name!r} has just ended")
         # A stop is complete when the crawl is gone, not when it has received the command.
-        while not control.is_done(number) or (command is Command.STOP and control.running_crawl(name) is not None):
+        while command is Command.STOP and inbox.running_crawl(name) is not None:
             if clock.ticks_s() > until:
-                raise StoreError(f"the crawl of {name!r} did not respond in time; check whether its process is stopped")
+                raise StoreError(late)
             time.sleep(0.05)
-    finally:
-        control.close()
     progress_console().print(f"{name}: {done}")

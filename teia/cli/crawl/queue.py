@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import time
-from contextlib import closing
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +12,7 @@ from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
 from teia.collections import bulk
-from teia.collections.inbox import ControlFile
+from teia.collections.inbox import Inbox
 from teia.collections.stored import choose
 from teia.errors import UsageError
 from teia.frontier.cell.bulk import BulkAction, BulkSelection, selection_fields
@@ -80,15 +79,15 @@ def queue(
 def _execute(root: Root, name: str, selection: BulkSelection) -> int:
     """Request the action, wait until the running crawl or this process has executed it, and return the URL count."""
     clock = WallClock()
-    with closing(ControlFile(root.path / "control.sqlite")) as control:
-        number = bulk.request_action(control, name, selection, getpass.getuser(), clock.now_s())
+    with Inbox(root.control) as inbox:
+        number = bulk.request_action(inbox, name, selection, getpass.getuser(), clock.now_s())
         until = clock.ticks_s() + PATIENCE_S
         while clock.ticks_s() < until:
             # No crawl will execute it, so this process locks the folder for a moment and executes a part.
-            if control.running_crawl(name) is None and root.lock_holder() is None:
+            if inbox.running_crawl(name) is None and root.lock_holder() is None:
                 bulk.try_to_run_actions(root, name, clock)
-            found = next(each for each in bulk.recent_actions(control, name, bulk.MAX_PENDING) if each.id == number)
-            if found.done_s is not None:
-                return found.number
+            found = inbox.get(number)
+            if found is not None and found.done_s is not None:
+                return found.progress
             time.sleep(POLL_S)
     raise UsageError("the request is saved but not executed yet; the crawl that uses this folder will execute it")

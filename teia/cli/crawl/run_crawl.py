@@ -21,8 +21,8 @@ from teia.cli.output import print_json, progress_console
 from teia.cli.progress import finish_index, print_summary, show_progress
 from teia.clock import WallClock
 from teia.collections.account import Summary, empty_summary, summarize, with_index
-from teia.collections.crawler_reports import last_change, serve_control
 from teia.collections.index_state import read_index_state
+from teia.collections.poll_requests import drop_stale_requests, serve_requests
 from teia.collections.stored import choose, configure, configure_all, saved
 from teia.config.sections import Config
 from teia.crawler.loop import Crawler
@@ -50,7 +50,7 @@ def crawl_and_report(
 ) -> None:
     """Crawl one collection of a root with these flags, or all if none is named; then report."""
     # Before the settings are read: a change in between is then applied during the crawl and not lost.
-    since = last_change(root)
+    drop_stale_requests(root, WallClock())
     if when is RunMode.SCHEDULED:
         _check_scheduled(root, name)
         _serve(root, partial(_scheduled, root, name), flags, as_json, zygote, when)
@@ -74,7 +74,7 @@ def crawl_and_report(
         return
     # The error of a single collection ends the command; of several, a broken one is parked.
     is_one = len(configs) + len(parked) == 1
-    summaries, interrupted = uvloop.run(_crawl_and_index(root, configs, zygote, since, None if is_one else park))
+    summaries, interrupted = uvloop.run(_crawl_and_index(root, configs, zygote, None if is_one else park))
     crawled = {summary.collection for summary in summaries}
     configs = [config for config in configs if config.collection.name in crawled]
     # The fetch log is replayed: the summary does not trust the crawler's own counters.
@@ -150,7 +150,7 @@ def _check_scheduled(root: Root, name: str | None) -> None:
 
 
 async def _crawl_and_index(
-    root: Root, configs: list[Config], zygote: ZygoteProcess, since: int, park: Park | None
+    root: Root, configs: list[Config], zygote: ZygoteProcess, park: Park | None
 ) -> tuple[list[Summary], bool]:
     """Crawl with an indexer beside; when the crawl has ended by itself, wait until all of it can be searched.
 
@@ -164,7 +164,7 @@ async def _crawl_and_index(
     # Until the crawl has ended well: after an exception the notifier is not waited for.
     is_hurried = True
     try:
-        summaries = await _crawl(root, configs, zygote, since, signals, park)
+        summaries = await _crawl(root, configs, zygote, signals, park)
         clock = WallClock()
         ended = clock.ticks_s()
         if indexer is not None and not signals.received:
@@ -232,9 +232,9 @@ def _with_index(root: Root, summary: Summary, index_s: float) -> Summary:
 
 
 async def _crawl(
-    root: Root, configs: list[Config], zygote: ZygoteProcess, since: int, signals: StopSignals, park: Park | None
+    root: Root, configs: list[Config], zygote: ZygoteProcess, signals: StopSignals, park: Park | None
 ) -> list[Summary]:
-    """Crawl with a live display. `since` is the newest change of settings when these were read."""
+    """Crawl with a live display."""
     clock = WallClock()
     began = clock.ticks_s()
     async with open_crawler(root, configs, clock, seed=int(clock.now_s()), zygote=zygote, park=park) as crawler:
@@ -242,7 +242,7 @@ async def _crawl(
         signals.install_handlers(crawler)
         background_tasks = [
             loop.create_task(show_progress(crawler, clock, progress_console())),
-            loop.create_task(serve_control(crawler, root, clock, since)),
+            loop.create_task(serve_requests(crawler, root, clock)),
         ]
         try:
             await crawler.run()

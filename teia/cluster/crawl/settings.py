@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -35,9 +34,17 @@ from teia.cluster.members.agreement import (
 )
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire
-from teia.collections.crawler_reports import announce, last_change, write_account
-from teia.collections.edits import LIVE, Edit, apply_edits, changed_keys, from_json
-from teia.collections.inbox import ACCOUNT_S, POLL_S, ControlFile
+from teia.collections.edits import LIVE, Edit, apply_edits, changed_keys
+from teia.collections.inbox import Inbox, RequestAnswer
+from teia.collections.poll_requests import (
+    POLL_S,
+    OpenCrawl,
+    announce,
+    drop_stale_requests,
+    poll_requests,
+    write_account,
+)
+from teia.collections.reports import ACCOUNT_S
 from teia.collections.series import SeriesWriter
 from teia.collections.stored import check
 from teia.config.load import to_toml
@@ -83,27 +90,29 @@ class CommandReceiver:
         self._clock = clock
         self._stop = stop
         self._once = once
-        self._since = last_change(root)
+        drop_stale_requests(root, clock)
         self._began = clock.ticks_s()
         self._nudged = False
-        self._waiting: list[Command] = []
         self._stops = agreement.stops
 
     # -- receiving commands --------------------------------------------------------------------------------
 
     async def serve(self, poll_s: float) -> None:
         """Receive commands to this folder and changes of the agreement, until cancelled."""
-        control = ControlFile(self._root.path / "control.sqlite")
-        series, report_at, check_at = SeriesWriter(control), 0.0, 0.0
+        inbox = Inbox(self._root.control)
+        series, report_at, check_at = SeriesWriter(inbox), 0.0, 0.0
         subscription = None
         try:
-            await announce(control, self._name, self._clock)
+            await announce(inbox, self._name, self._clock)
             while True:
                 now = self._clock.ticks_s()
                 try:
                     # Tried again until NATS is there.
                     subscription = subscription or await self._subscribe()
-                    await self._receive(control)
+                    try:
+                        await poll_requests(inbox, self, self._clock)
+                    except NoAnswer as error:  # the request stays pending
+                        _log.info("not agreed yet: %s", error)
                     if self._nudged or now >= check_at:
                         self._nudged, check_at = False, now + poll_s
                         await self._read_agreement()
@@ -115,14 +124,14 @@ class CommandReceiver:
                 if now >= report_at and self.crawl is not None:
                     report_at = now + ACCOUNT_S
                     try:
-                        write_account(control, series, self.crawl, self._clock, now - self._began)
+                        write_account(inbox, series, self.crawl, self._clock, now - self._began)
                     except Exception as error:  # noqa: BLE001
                         _log.warning("status not reported: %r", error)
                 await self._clock.sleep(POLL_S)
         finally:
             with contextlib.suppress(DiskFull):
-                control.end(self._name)
-            control.close()
+                inbox.end(self._name)
+            inbox.close()
             if subscription is not None:
                 with contextlib.suppress(Exception):
                     await self._thread.call(subscription.unsubscribe())
@@ -134,36 +143,29 @@ class CommandReceiver:
     async def _on_nudge(self, _: Msg) -> None:
         self._nudged = True
 
-    async def _receive(self, control: ControlFile) -> None:
-        self._waiting += control.take_commands(self._name, self._clock.now_s())
-        while self._waiting:
-            command = self._waiting[0]
-            try:
-                await self.amend(lambda now: _with_command(now, command))  # noqa: B023  # called before the next
-            except NoAnswer as error:
-                _log.info("%s not agreed yet: %s", command, error)
-                return
-            # Only once it is agreed on.
-            self._waiting.pop(0)
-        for number, text in control.changes(self._name, self._since):
-            try:
-                answer = await self._change(text)
-            except NoAnswer as error:
-                _log.info("change not agreed yet: %s", error)
-                return
-            with contextlib.suppress(DiskFull):
-                control.answer_change(number, answer)
+    def open_crawl(self, name: str) -> OpenCrawl | None:
+        """Return None: nodes do not accept requests for single URLs."""
 
-    async def _change(self, text: str) -> str:
+    async def run_bulk_offline(self, name: str) -> None:
+        """Leave bulk actions pending: a cluster refuses them."""
+
+    async def execute(self, name: str, command: Command) -> bool:
+        """Write a command into the agreement; it is acknowledged once it is agreed on."""
+        if name == self._name:
+            await self.amend(lambda now: _with_command(now, command))
+        return name == self._name
+
+    async def change(self, name: str, edits: Sequence[Edit]) -> RequestAnswer | None:
         """Apply edits to the agreement; return the answer."""
-        edits = from_json(text)
+        if name != self._name:
+            return None
         try:
             await self.amend(lambda now: amend_settings(now, edits, once=self._once))
         except NoAnswer:
             raise
         except TeiaError as error:
-            return json.dumps({"error": str(error)})
-        return json.dumps({"now": [edit.key for edit in edits]})
+            return RequestAnswer(error=str(error))
+        return RequestAnswer(now=tuple(edit.key for edit in edits))
 
     async def end(self, why: str) -> None:
         """Let all nodes leave, because a limit of the collection is reached.

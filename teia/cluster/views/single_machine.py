@@ -13,7 +13,7 @@ from threading import Lock
 
 from teia.clock import Clock, iso_utc
 from teia.cluster.views.view import CellView, ClusterView, NodeView
-from teia.collections.inbox import ControlFile, CrawlReport
+from teia.collections.reports import CrawlReport, CrawlReports
 from teia.collections.series import FINE_S, points_of, rates_of
 from teia.errors import CorruptFile, StoreError
 from teia.frontier.cell.cell import FrontierCell
@@ -63,20 +63,16 @@ class SingleMachine:
 
     def _runs(self) -> Iterator[tuple[CrawlReport, float | None]]:
         """Yield the running crawls, each with its pages a second."""
-        path = self.root.path / "control.sqlite"
-        if not path.exists():
+        if not self.root.control.exists():
             return
-        control = ControlFile(path)
-        try:
+        with CrawlReports(self.root.control) as reports:
             for collection in self.root.collections():
-                run = control.running_crawl(collection)
+                run = reports.running_crawl(collection)
                 if run is not None:
                     # Rates lie between points, so that one more point is read.
-                    points = points_of(control, collection, FINE_S, self.clock.now_s() - NOW_S - FINE_S)
+                    points = points_of(reports, collection, FINE_S, self.clock.now_s() - NOW_S - FINE_S)
                     rates = [rate for _, rate in rates_of(points, FINE_S, "pages") if rate is not None]
                     yield run, sum(rates) / len(rates) if rates else None
-        finally:
-            control.close()
 
     def _cached_cells(self) -> list[CellView]:
         with self._lock:

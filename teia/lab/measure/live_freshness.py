@@ -11,12 +11,12 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from math import ceil
 from threading import Event, Thread
 
 from teia.clock import Clock
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.collections.series import TRUE_S, note_truth
 from teia.collections.stored import saved
 from teia.crawler.keep_fresh.weights import weigher
@@ -89,8 +89,8 @@ def measure_regularly(world: World, root: Root, collection: str, clock: Clock) -
             try:
                 share = measure_freshness(world, root, collection, clock.now_s())
                 if share is not None:
-                    with closing(ControlFile(root.path / "control.sqlite")) as control:
-                        note_truth(control, collection, clock.now_s(), share)
+                    with CrawlReports(root.control) as reports:
+                        note_truth(reports, collection, clock.now_s(), share)
             except (TeiaError, sqlite3.Error) as error:  # the next measurement may succeed
                 logger.warning("true freshness could not be measured: %s", error)
             if stopping.wait(TRUE_S):

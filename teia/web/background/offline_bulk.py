@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from contextlib import closing
 from threading import Event, Lock, Thread
 
 from teia.clock import Clock
 from teia.collections import bulk
-from teia.collections.inbox import ControlFile
+from teia.collections.inbox import Inbox, RunBulkAction
 from teia.errors import TeiaError
 from teia.store.root import Root
 
@@ -49,8 +48,8 @@ class OfflineBulk:
 
     def _collections(self) -> list[str]:
         """Return the collections with pending actions."""
-        with closing(ControlFile(self._root.path / "control.sqlite")) as control:
-            return [name for name in self._root.collections() if control.pending_actions(name)]
+        with Inbox(self._root.control) as inbox:
+            return [name for name in self._root.collections() if inbox.pending(name, RunBulkAction)]
 
     def _work(self) -> None:
         try:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.errors import TeiaError
 from teia.web.pages.collection.monitor import open_alerts, table_of
 from teia.web.server.installation import Installation
@@ -56,8 +56,8 @@ def _compute_headline(site: Installation) -> Headline:
     site.cache.set_extra_capacity(CACHED_PER_COLLECTION * len(names))
     running, with_alerts, has_disk_alert = 0, [], False
     for name in names:
-        with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-            run = control.running_crawl(name)
+        with CrawlReports(site.root.control) as reports:
+            run = reports.running_crawl(name)
         account = IDLE if run is None else {**IDLE, **run.account}
         running += account["state"] == "running"
         with suppress(TeiaError, OSError):  # the page of a collection with invalid settings shows that

@@ -17,7 +17,7 @@ from teia.cluster.search.open import OpenedSearch, open_search
 from teia.cluster.search.processes import read_librarian_settings
 from teia.cluster.views.node_file import cluster_source
 from teia.cluster.views.view import ClusterSource
-from teia.collections.inbox import keep_log_open
+from teia.collections.control_file import keep_log_open
 from teia.collections.stored import saved
 from teia.config.sections import Config, PublicSettings
 from teia.crawler.compiled_settings import CompiledSettings, compile_settings
@@ -93,7 +93,7 @@ class Installation:
         self.lab = Workbench(self.root, self.clock)
         self.auditor = Auditor(self.root, self.clock)
         with suppress(TeiaError):  # the folder is read-only
-            self._held_control = keep_log_open(self.root.path / "control.sqlite")
+            self._held_control = keep_log_open(self.root.control)
 
     def names(self) -> list[str]:
         """Return the visible collections, in order."""

@@ -19,8 +19,8 @@ from teia.cluster.members.agreement import Agreement, agree, amend_agreement, cu
 from teia.cluster.nats.thread import LoopThread
 from teia.collections import bulk
 from teia.collections.change_settings import change
-from teia.collections.edits import apply_edits, parse_edit, to_json
-from teia.collections.inbox import ControlFile
+from teia.collections.edits import apply_edits, parse_edit
+from teia.collections.inbox import Inbox, RequestAnswer, RunBulkAction
 from teia.config.load import load, to_toml
 from teia.config.sections import Config
 from teia.errors import ClusterError, DiskFull, UsageError
@@ -80,11 +80,11 @@ def test_a_change_that_no_node_would_hear_is_refused_and_changes_nothing(folder:
 
 def test_actions_on_many_urls_are_refused(folder: Root) -> None:
     """Nobody could carry them out, and whoever serves the folder would try every second."""
-    control = ControlFile(folder.path / "control.sqlite")
+    control = Inbox(folder.path / "control.sqlite")
     try:
         with pytest.raises(ClusterError, match="single URLs cannot be selected"):
             bulk.request_action(control, "main", BulkSelection(BulkAction.RETRY), "me", 0.0)
-        assert control.pending_actions("main") == []
+        assert control.pending("main", RunBulkAction) == []
     finally:
         control.close()
 
@@ -139,8 +139,12 @@ def test_a_node_that_leaves_when_all_is_done_is_not_told_to_keep_pages_fresh(
         ours = CommandReceiver(
             folder, unique, agreement, agreement.config, wire, thread, nats.clock, lambda: None, once=True
         )  # fmt: skip
-        assert "--once" in asyncio.run(ours._change(to_json([parse_edit("refresh.keep=true")])))
-        assert "now" in asyncio.run(ours._change(to_json([parse_edit("courtesy.delay_s=7")])))
+        refused = asyncio.run(ours.change("main", [parse_edit("refresh.keep=true")]))
+        assert refused is not None
+        assert "--once" in refused.error
+        assert asyncio.run(ours.change("main", [parse_edit("courtesy.delay_s=7")])) == RequestAnswer(
+            now=("courtesy.delay_s",)
+        )
         thread.wait_for(wire.end())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import CrawlState
 from teia.store.root import Root, open_root
@@ -61,7 +61,7 @@ def test_a_crawl_whose_pages_cannot_be_read_pauses_says_so_and_goes_on_by_itself
     asked: list[int] = []
 
     def mend_when_told(root: Root) -> None:
-        control = ControlFile(root.path / "control.sqlite")
+        control = CrawlReports(root.path / "control.sqlite")
 
         def paused_account() -> dict[str, Any] | None:
             found = control.running_crawl("main")

@@ -12,7 +12,7 @@ from statistics import mean
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.collections.series import TRUE_RETENTION_S, note_truth, truth_of
 from teia.lab.measure import live_freshness
 from teia.store.root import Root, open_root
@@ -91,7 +91,7 @@ def test_it_is_measured_beside_and_written_down(kept: Kept) -> None:
     root, clock = kept.root, WallClock()
     with (
         live_freshness.measure_regularly(kept.web.world, root, "main", clock),
-        closing(ControlFile(root.path / "control.sqlite")) as control,
+        closing(CrawlReports(root.path / "control.sqlite")) as control,
     ):
         ((time_s, share),) = until(lambda: truth_of(control, "main", 0.0, 60), "it is measured")
     assert abs(time_s - clock.now_s()) < 60
@@ -99,7 +99,7 @@ def test_it_is_measured_beside_and_written_down(kept: Kept) -> None:
 
 
 def test_a_day_is_kept_and_few_points_are_shown(tmp_path: Path) -> None:
-    with closing(ControlFile(tmp_path / "control.sqlite")) as control:
+    with closing(CrawlReports(tmp_path / "control.sqlite")) as control:
         for number in range(150):
             note_truth(control, "main", 1_000.0 + 10 * number, number / 150)
         found = truth_of(control, "main", 0.0, 60)

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from teia.clock import from_iso
 from teia.collections.coordinator import Coordinator
 from teia.collections.due_runs import CrawlTask
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.collections.series import FINE_S
 from teia.config.sections import CourtesySettings
 from teia.frontier.queue.politeness import Politeness
@@ -143,7 +143,7 @@ def test_the_page_never_shows_more_than_it_says_is_possible(demo: Live) -> None:
     """19: of all pages together and of every host; the chart shows what the crawler said; what is lost adds up."""
     site = demo.web.site
     said = [(0.9, 0.95, None), (0.97, 0.95, 0.98), (0.96, 0.95, 0.98)]  # the first by a version that did not say it
-    with closing(ControlFile(site.root.path / "control.sqlite")) as control:  # fresher than it can be kept, and less
+    with closing(CrawlReports(site.root.path / "control.sqlite")) as control:  # fresher than it can be kept, and less
         for ago_s, point in zip((20, 15, 10), said, strict=True):
             control.note_point(NAME, FINE_S, site.clock.now_s() - ago_s, (9, 9, 9, 0, *point))
     view = counted(demo.web.client(Role.VIEWER), f"/api/v1/c/{NAME}/freshness?window=15min").json()

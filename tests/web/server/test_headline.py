@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.views.alerts import Alert, Disk
 from teia.web.access.roles import Role
 from teia.web.server import headline
@@ -36,7 +36,7 @@ def test_a_quiet_installation_has_no_headline(web: Web, monkeypatch: pytest.Monk
 
 
 def test_operators_see_on_every_page_what_runs_and_what_needs_them(
-    web: Web, running: ControlFile, monkeypatch: pytest.MonkeyPatch
+    web: Web, running: CrawlReports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("teia.web.pages.collection.monitor.measure_disk", lambda *_: Disk(0.06, 0.05))
     monkeypatch.setattr(headline, "PATIENCE_S", 30.0)

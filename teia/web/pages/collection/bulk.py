@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, urlencode
@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from teia.clock import iso_utc
 from teia.collections import bulk
-from teia.collections.inbox import ControlFile
+from teia.collections.inbox import Inbox, RunBulkAction
 from teia.errors import TeiaError, UsageError
 from teia.frontier.cell.bulk import BulkAction, BulkSelection, selection_fields
 from teia.views.reports.source import snapshot
@@ -144,9 +144,9 @@ def carry_out(site: SiteDep, visitor: VisitorDep, collection: str, form: BulkFor
     """Drop waiting URLs, put them first, or retry them: all that match, in the running crawl or without one."""
     site.check(collection)
     selection = _selection(form)
-    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-        bulk.request_action(control, collection, selection, visitor.name, site.clock.now_s())
-        is_running = control.running_crawl(collection) is not None
+    with Inbox(site.root.control) as inbox:
+        bulk.request_action(inbox, collection, selection, visitor.name, site.clock.now_s())
+        is_running = inbox.running_crawl(collection) is not None
     details = {name: str(value) for name, value in selection_fields(selection).items() if value not in ("", None)}
     site.accounts.log_action(visitor.name, f"many URLs: {selection.action}", collection=collection, **details)
     # Without a running crawl, this server executes the action.
@@ -159,15 +159,15 @@ def carry_out(site: SiteDep, visitor: VisitorDep, collection: str, form: BulkFor
 
 def latest_actions(site: Installation, collection: str) -> list[BulkActionRow]:
     """Return the last bulk actions on a collection, newest first."""
-    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-        found = bulk.recent_actions(control, collection, SHOWN)
+    with Inbox(site.root.control) as inbox:
+        found = inbox.recent(collection, RunBulkAction, SHOWN)
     return [
         BulkActionRow(
-            deed=each.chosen.action.value,
-            **selection_fields(each.chosen),
+            deed=each.body.selection.action.value,
+            **selection_fields(each.body.selection),
             who=each.who,
             asked=iso_utc(each.requested_s),
-            number=each.number,
+            number=each.progress,
             done=None if each.done_s is None else iso_utc(each.done_s),
         )
         for each in found

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 
 from pydantic import BaseModel
 
 from teia.clock import iso_utc
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.collections.stored import is_clustered
 from teia.errors import CorruptFile
 from teia.store.root import CollectionFolder
@@ -105,8 +104,8 @@ def data(site: SiteDep, visitor: VisitorDep, collection: str) -> DataView:
     """Return the disk use of a collection, its last audits, and the commands for a backup."""
     folder = site.root.collection(site.check(collection))
     space, weighed = _disk_use(site, collection, site.patience_s(collection))
-    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-        running = [name for name in site.names() if control.running_crawl(name) is not None]
+    with CrawlReports(site.root.control) as reports:
+        running = [name for name in site.names() if reports.running_crawl(name) is not None]
     return DataView(
         space=space,
         weighed=weighed,

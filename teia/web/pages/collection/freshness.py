@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from teia.clock import iso_utc
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.collections.series import COARSE_S, FINE_S, points_of, truth_of
 from teia.collections.series import MIN_REVISITED as ENOUGH
 from teia.durable import write_atomically
@@ -213,8 +213,8 @@ def freshness(site: SiteDep, collection: str, window: Window = "24h") -> Freshne
 
 
 def _truth(site: Installation, collection: str, window: str) -> list[tuple[float, float]]:
-    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-        return truth_of(control, collection, site.clock.now_s() - WINDOWS_S[window], MEASURED_POINTS)
+    with CrawlReports(site.root.control) as reports:
+        return truth_of(reports, collection, site.clock.now_s() - WINDOWS_S[window], MEASURED_POINTS)
 
 
 def _row(row: Any) -> HostFreshness:
@@ -235,11 +235,8 @@ def _row(row: Any) -> HostFreshness:
 def series_of(site: Installation, collection: str, window: str) -> list[tuple[float, float | None, float | None]]:
     """Return the history of fresh and possible, for times at which a crawl kept pages fresh."""
     step_s = FINE_S if window == "15min" else COARSE_S
-    control = ControlFile(site.root.path / "control.sqlite")
-    try:
-        points = points_of(control, collection, step_s, site.clock.now_s() - WINDOWS_S[window])
-    finally:
-        control.close()
+    with CrawlReports(site.root.control) as reports:
+        points = points_of(reports, collection, step_s, site.clock.now_s() - WINDOWS_S[window])
     series: list[tuple[float, float | None, float | None]] = []
     for point in points:
         if series and point.time_s - series[-1][0] > 3 * step_s:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import isclose
@@ -17,7 +16,7 @@ from teia.clock import iso_utc
 from teia.collections.change_settings import change
 from teia.collections.drafts import MIN_DELAY_S
 from teia.collections.edits import Edit, Operator, apply_edits, has_edits, normal_form
-from teia.collections.inbox import ControlFile
+from teia.collections.inbox import FetchRobots, Inbox
 from teia.config.sections import Config, CourtesySettings
 from teia.errors import StoreError, UsageError
 from teia.frontier.queue.host_rules import (
@@ -155,8 +154,8 @@ def host_page(site: SiteDep, collection: str, host: str, delay_s: Delay = None, 
 def _host_settings(site: Installation, collection: str, host: str) -> dict[str, Any]:
     """Return the settings that users made for a host."""
     config = site.config(collection)
-    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-        wanted = [origin for origin, _ in control.robots_requests(collection)]
+    with Inbox(site.root.control) as inbox:
+        wanted = [each.body.origin for each in inbox.pending(collection, FetchRobots)]
     own_delay_s, agreed_by = _own_delay(config.courtesy, host)
     return {
         "is_paused": host in paused_hosts(config.courtesy.paused),
@@ -402,9 +401,9 @@ def _request_robots(site: Installation, collection: str, line: HostLine) -> str:
         origins = [origin for origin, *_ in lookup.cells[line.cell].robots_of(line.host_id, line.host)]
     if not origins:
         raise UsageError(f"robots.txt of {line.host} was not fetched yet; it is fetched before its first page")
-    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
+    with Inbox(site.root.control) as inbox:
         for origin in origins:
-            control.request_robots(collection, origin, site.clock.now_s())
-        is_running = control.running_crawl(collection) is not None
+            inbox.send(collection, FetchRobots(origin), site.clock.now_s())
+        is_running = inbox.running_crawl(collection) is not None
     when = f"as soon as the delay of {line.host} allows" if is_running else "during the next crawl of the collection"
     return f"robots.txt will be fetched again {when}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -12,7 +11,8 @@ from pydantic import BaseModel, Field
 from teia.clock import iso_utc
 from teia.collections.account import empty_summary
 from teia.collections.commands import idle_state, standing_commands
-from teia.collections.inbox import ControlFile, CrawlReport
+from teia.collections.inbox import Inbox, RunBulkAction
+from teia.collections.reports import CrawlReport, CrawlReports
 from teia.collections.series import COARSE_S, FINE_S, MIN_REVISITED, SeriesPoint, forecast_catch_up, points_of, rates_of
 from teia.errors import StoreError
 from teia.index.reader import META_FILE
@@ -56,11 +56,8 @@ def add_routes(pages: PageRoutes) -> None:
 def account_of(site: Installation, collection: str) -> tuple[dict[str, Any], CrawlReport | None]:
     """Return a crawl's status: its last report, or the counts of its folder. Keys of `teia status`."""
     site.check(collection)
-    control = ControlFile(site.root.path / "control.sqlite")
-    try:
-        run = control.running_crawl(collection)
-    finally:
-        control.close()
+    with CrawlReports(site.root.control) as reports:
+        run = reports.running_crawl(collection)
     # A crawl that has just started has not reported its counts yet; the folder has those of the last run.
     if run is not None and "requests" in run.account:
         return dict(run.account), run
@@ -94,9 +91,9 @@ def table_of(site: Installation, collection: str, patience_s: float | None = Non
         return host_table(site.root, collection, site.clock.now_s())
 
     key = ("hosts", collection)
-    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-        # A finished bulk action changes the table, so its number is the stamp of the cached one.
-        stamp = control.last_action_done_s(collection)
+    with Inbox(site.root.control) as inbox:
+        # A finished bulk action changes the table, so its time is the stamp of the cached one.
+        stamp = inbox.last_done_s(collection, RunBulkAction)
     if patience_s is None:
         return site.cache.get(key, make, TABLE_S, site.patience_s(collection), stamp).value
     found = site.cache.get_or_none(key, make, TABLE_S, patience_s, stamp)
@@ -150,8 +147,8 @@ def open_alerts(site: Installation, collection: str, account: Mapping[str, Any])
 def _split_dismissed(
     site: Installation, collection: str, alerts: list[Alert]
 ) -> tuple[list[Alert], list[tuple[Alert, DismissedAlert]]]:
-    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-        return split_dismissed(alerts, list_dismissed(control, collection))
+    with CrawlReports(site.root.control) as reports:
+        return split_dismissed(alerts, list_dismissed(reports, collection))
 
 
 class AlertForm(BaseModel):
@@ -168,12 +165,12 @@ def set_aside(site: SiteDep, visitor: VisitorDep, collection: str, form: AlertFo
     disk = measure_disk(site.root.path, site.config(collection).limits.disk_free_bytes)
     alerts = find_alerts(account, table_of(site, collection, TABLE_PATIENCE_S), disk)
     alert = next((each for each in alerts if (each.kind, alert_subject(each)) == (form.kind, form.about)), None)
-    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
+    with CrawlReports(site.root.control) as reports:
         if form.deed == "restore":
-            is_known = control.restore(collection, form.kind, form.about)
+            is_known = reports.restore(collection, form.kind, form.about)
         elif is_known := alert is not None:
             now_s = site.clock.now_s()
-            control.dismiss(collection, form.kind, form.about, alert_severity(alert), visitor.name, now_s)
+            reports.dismiss(collection, form.kind, form.about, alert_severity(alert), visitor.name, now_s)
     if not is_known:
         raise StoreError("there is no such alert now")
     what = {"kind": form.kind, "about": form.about}
@@ -184,20 +181,14 @@ def set_aside(site: SiteDep, visitor: VisitorDep, collection: str, form: AlertFo
 
 def last_day(site: Installation, collection: str) -> list[tuple[float, float | None]]:
     """Return the requests per second over the last 24 hours, each with its time."""
-    control = ControlFile(site.root.path / "control.sqlite")
-    try:
-        points = points_of(control, collection, COARSE_S, site.clock.now_s() - DAY_S)
-    finally:
-        control.close()
+    with CrawlReports(site.root.control) as reports:
+        points = points_of(reports, collection, COARSE_S, site.clock.now_s() - DAY_S)
     return [(at, None if rate is None else round(rate, 3)) for at, rate in rates_of(points, COARSE_S)]
 
 
 def _points(site: Installation, collection: str) -> list[SeriesPoint]:
-    control = ControlFile(site.root.path / "control.sqlite")
-    try:
-        return points_of(control, collection, FINE_S, site.clock.now_s() - WINDOW_S)
-    finally:
-        control.close()
+    with CrawlReports(site.root.control) as reports:
+        return points_of(reports, collection, FINE_S, site.clock.now_s() - WINDOW_S)
 
 
 def _rate_now(points: list[SeriesPoint]) -> float:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
-from teia.collections.inbox import ControlFile
+from teia.collections.inbox import Inbox, VisitPage
 from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import StoreError, UsageError
 from teia.records import Outcome
@@ -142,12 +142,9 @@ def check(site: SiteDep, visitor: VisitorDep, collection: str, form: PageUrl) ->
     with site.lookup(collection) as lookup:
         entry = find_entry(lookup, form.url, config)
         _refuse_excluded(lookup, entry, site.clock.now_s())
-    control = ControlFile(site.root.path / "control.sqlite")
-    try:
-        control.request_visit(collection, entry.url, site.clock.now_s())
-        is_running = control.running_crawl(collection) is not None
-    finally:
-        control.close()
+    with Inbox(site.root.control) as inbox:
+        inbox.send(collection, VisitPage(entry.url), site.clock.now_s(), visitor.name)
+        is_running = inbox.running_crawl(collection) is not None
     site.accounts.log_action(visitor.name, "check now", collection=collection, url=entry.url)
     when = f"as soon as the delay of {entry.host} allows" if is_running else "during the next crawl of the collection"
     to = link(f"/c/{collection}/page", url=entry.url, asked="running" if is_running else "waiting")

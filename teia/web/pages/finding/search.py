@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from fastapi import Query, Request
 
 from teia.clock import iso_utc
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.collections.series import MIN_REVISITED
 from teia.search.query.notes import QueryNote
 from teia.search.query.query_language import accepted_languages
@@ -180,9 +179,9 @@ def _newest_s(site: Installation, name: str) -> float | None:
 def _mean_freshness(site: Installation, names: list[str]) -> float | None:
     """Return the mean probability that a capture is current, over all collections; None if it is unknown."""
     known = []
-    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
+    with CrawlReports(site.root.control) as reports:
         for name in names:
-            run = control.running_crawl(name)
+            run = reports.running_crawl(name)
             account = {} if run is None else run.account
             if is_freshness_known(account):
                 known.append((account["freshness"]["fresh"], max(1, account["pages"])))

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.errors import TeiaError, UsageError
 from teia.transfer.audits import AuditKind, audit, last_audit
 from teia.transfer.disk_use import backup_commands, measure_disk_use
@@ -216,7 +216,7 @@ def test_a_backup_is_made_while_no_collection_of_the_folder_is_crawled(web: Web)
     assert web.client().post("/api/v1/c", json=made, headers=web.token(Role.ADMIN)).status_code in (200, 201)
     viewer = web.client(Role.VIEWER)
     assert "No crawl runs now." in viewer.get("/c/main/data").text
-    with closing(ControlFile(web.site.root.path / "control.sqlite")) as control:
+    with closing(CrawlReports(web.site.root.path / "control.sqlite")) as control:
         control.begin("outra", WallClock().now_s())
         twin, page = viewer.get("/api/v1/c/main/data").json(), viewer.get("/c/main/data").text
         control.end("outra")

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.collections.series import COARSE_S, FINE_S, note_truth
 from teia.crawler.keep_fresh.bound import LostFreshness
 from teia.views.reports.freshness import FreshnessReport, HostFreshnessRow
@@ -89,7 +89,7 @@ def test_before_enough_was_seen_again_nothing_is_claimed(web: Web) -> None:
 
 
 def test_how_it_went_has_gaps_and_its_bound_beside_it(web: Web) -> None:
-    control, now_s = ControlFile(web.site.root.path / "control.sqlite"), web.site.clock.now_s()
+    control, now_s = CrawlReports(web.site.root.path / "control.sqlite"), web.site.clock.now_s()
     for n in (100, 99, 98, 50, 49):
         control.note_point("main", FINE_S, now_s - FINE_S * n, (n, n, 1, 1, 0.9 - n / 1_000, 0.85, 0.91))
     control.note_point("main", COARSE_S, now_s - 4_000, (1, 1, 1, 1, None, None))  # as older versions wrote it
@@ -106,7 +106,7 @@ def test_how_it_went_has_gaps_and_its_bound_beside_it(web: Web) -> None:
 def test_what_is_true_in_the_lab_has_its_own_mark(web: Web) -> None:
     """UX 2.9: in the lab also true freshness, measured; nowhere else."""
     client, now_s = web.client(Role.VIEWER), web.site.clock.now_s()
-    with closing(ControlFile(web.site.root.path / "control.sqlite")) as control:
+    with closing(CrawlReports(web.site.root.path / "control.sqlite")) as control:
         for n in (3, 2, 1):
             control.note_point("main", FINE_S, now_s - FINE_S * n, (n, n, 1, 1, 0.9, 0.85, 0.91))
         address = "/c/main/freshness?window=15min"

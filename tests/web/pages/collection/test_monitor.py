@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.collections.series import FINE_S
 from teia.views.alerts import Disk
 from teia.web.access.roles import Role
@@ -29,9 +29,9 @@ LIVE: dict[str, Any] = {
 
 
 @pytest.fixture
-def running(web: Web) -> Iterator[ControlFile]:
+def running(web: Web) -> Iterator[CrawlReports]:
     """A crawl that runs, as far as its account says."""
-    control, now_s = ControlFile(web.site.root.path / "control.sqlite"), web.site.clock.now_s()
+    control, now_s = CrawlReports(web.site.root.path / "control.sqlite"), web.site.clock.now_s()
     account = web.client(Role.VIEWER).get("/api/v1/c/main/status").json()
     account |= {"state": "running", "pages": 1_204_511, "urls_queued": 5, "live": LIVE}
     control.begin("main", now_s)
@@ -78,7 +78,7 @@ def test_a_crawl_that_is_not_running_says_so_and_loses_nothing(web: Web) -> None
     assert (twin["finish"], twin["needs"], twin["live"], twin["is_running"]) == (None, [], None, False)
 
 
-def test_what_needs_a_person_is_on_the_page(web: Web, running: ControlFile) -> None:
+def test_what_needs_a_person_is_on_the_page(web: Web, running: CrawlReports) -> None:
     run = running.running_crawl("main")
     assert run is not None
     seeds = [f"http://y.test/{XSS}: dns"]
@@ -93,7 +93,7 @@ def test_what_needs_a_person_is_on_the_page(web: Web, running: ControlFile) -> N
     assert XSS not in page
 
 
-def test_the_bounds_of_freshness_move_with_the_estimate(web: Web, running: ControlFile) -> None:
+def test_the_bounds_of_freshness_move_with_the_estimate(web: Web, running: CrawlReports) -> None:
     """UX 2.9: they stand together, also on a page that has been open for an hour."""
     message = {"pages": 900, "visited_again": 800, "fresh": 0.9, "fresh_error": 0.01, "best": 0.85, "possible": 0.93}
     run = running.running_crawl("main")

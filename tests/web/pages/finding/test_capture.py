@@ -19,7 +19,7 @@ from starlette.types import Message
 from teia.clock import WallClock, from_iso
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
-from teia.collections.inbox import ControlFile
+from teia.collections.inbox import Inbox, VisitPage
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import open_root
@@ -349,8 +349,8 @@ def test_a_check_now_waits_for_a_crawl(evil: Web) -> None:
     assert "Check now" in operator.get("/c/main/page", params={"url": url}).text
     done = operator.post("/c/main/check", data={"url": url, "csrf": evil.csrf(operator)})
     assert "No crawl is running" in operator.get(done.headers["location"]).text
-    control = ControlFile(evil.site.root.path / "control.sqlite")
-    assert [each for _, each in control.visit_requests("main")] == [url]
+    control = Inbox(evil.site.root.path / "control.sqlite")
+    assert [each.body.url for each in control.pending("main", VisitPage)] == [url]
     control.close()
     headers = evil.token(Role.OPERATOR)
     bad = evil.client().post("/api/v1/c/main/check", json={"url": "http://evil.test/never"}, headers=headers)

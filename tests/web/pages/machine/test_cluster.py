@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 
 from teia.clock import WallClock
 from teia.cluster.circle.host_cell import cell_of_host
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.store.root import open_root
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
@@ -73,7 +73,7 @@ def test_one_machine_shows_itself_and_nothing_that_it_has_not(web: Web, client: 
 
 def test_a_crawl_that_runs_is_seen(web: Web, client: TestClient) -> None:
     now_s = web.site.clock.now_s()
-    control = ControlFile(web.site.root.path / "control.sqlite")
+    control = CrawlReports(web.site.root.path / "control.sqlite")
     control.begin("main", now_s)
     control.write_account("main", {"state": "running"}, now_s)
     for ago_s, pages in ((15.0, 0), (10.0, 50), (5.0, 100)):

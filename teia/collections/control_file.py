@@ -1,0 +1,173 @@
+"""The file `control.sqlite` of a data folder: its tables, and the way every process opens it.
+
+    requests           requests to the crawler, with their acknowledgements (inbox.py)
+    runs               last report of each running crawl (reports.py)
+    series             numbers of crawls over time (reports.py, series.py)
+    dismissed          alerts that users dismissed (reports.py)
+    standing_commands  a user's commands that hold until another replaces them (commands.py)
+    scheduled_runs     runs of scheduled collections (run_log.py)
+
+Any number of processes may have the file open. On a full disk the crawler still reads requests and writes reports:
+SQLite checkpoints the log into the file and reuses the log's space. Both files are made large enough when a crawl
+begins, so that neither needs to grow.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from teia.sqlite import LIMIT_LOG, create_database, sqlite_errors
+
+SPARE_BYTES = 256 * 1024
+"""Spare room in bytes: several times the size of an account with its list of the last requests."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS requests (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
+    who TEXT NOT NULL DEFAULT '', requested_s REAL NOT NULL, progress INTEGER NOT NULL DEFAULT 0, answer TEXT,
+    done_s REAL
+);
+CREATE INDEX IF NOT EXISTS requests_pending ON requests (id) WHERE done_s IS NULL;
+CREATE TABLE IF NOT EXISTS dismissed (
+    collection TEXT NOT NULL, kind TEXT NOT NULL, about TEXT NOT NULL, badness REAL NOT NULL, who TEXT NOT NULL,
+    time_s REAL NOT NULL, PRIMARY KEY (collection, kind, about)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS runs (
+    collection TEXT PRIMARY KEY, pid INTEGER NOT NULL, started_s REAL NOT NULL, updated_s REAL NOT NULL,
+    account TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS series (
+    collection TEXT NOT NULL, step_s REAL NOT NULL, time_s REAL NOT NULL, point TEXT NOT NULL,
+    PRIMARY KEY (collection, step_s, time_s)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS standing_commands (
+    collection TEXT PRIMARY KEY, wanted_s REAL, paused_s REAL, stopped_s REAL, removal TEXT NOT NULL DEFAULT ''
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS scheduled_runs (
+    collection TEXT NOT NULL, number INTEGER NOT NULL, due_s REAL NOT NULL, began_s REAL NOT NULL, seen_s REAL NOT NULL,
+    deadline_s REAL, ended_s REAL, why TEXT NOT NULL DEFAULT '',
+    known INTEGER NOT NULL DEFAULT 0, visited INTEGER NOT NULL DEFAULT 0, new INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (collection, number)
+) WITHOUT ROWID;
+"""
+_OLD_TABLES = ("commands", "changes", "wishes", "deeds", "rereads", "orders")
+# A file may lack some of the old tables: those are created empty, so that one script fits all. A second process that
+# comes to the same script later copies nothing.
+_MIGRATION = """
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS commands (id, collection, command, asked_s, done_s);
+CREATE TABLE IF NOT EXISTS changes (id, collection, edits, asked_s, answer);
+CREATE TABLE IF NOT EXISTS wishes (id, collection, url, asked_s);
+CREATE TABLE IF NOT EXISTS deeds (id, collection, mark, chosen, who, asked_s, number, done_s);
+CREATE TABLE IF NOT EXISTS rereads (collection, origin, asked_s);
+CREATE TABLE IF NOT EXISTS orders (collection, wanted_s, paused_s, stopped_s, removal);
+INSERT INTO requests (collection, kind, body, requested_s)
+    SELECT collection, 'command', json_object('command', command), asked_s FROM commands WHERE done_s IS NULL
+    ORDER BY id;
+INSERT INTO requests (collection, kind, body, requested_s)
+    SELECT collection, 'change', json_object('edits', json(edits)), asked_s FROM changes WHERE answer IS NULL
+    ORDER BY id;
+INSERT INTO requests (collection, kind, body, requested_s)
+    SELECT collection, 'visit', json_object('url', url), asked_s FROM wishes ORDER BY id;
+INSERT INTO requests (collection, kind, body, who, requested_s, progress, done_s)
+    SELECT collection, 'bulk', json_object('mark', mark, 'selection',
+        json_set(json_remove(chosen, '$.deed'), '$.action', json_extract(chosen, '$.deed'))),
+        who, asked_s, number, done_s
+    FROM deeds ORDER BY id;
+INSERT INTO requests (collection, kind, body, requested_s)
+    SELECT collection, 'robots', json_object('origin', origin), asked_s FROM rereads;
+INSERT OR IGNORE INTO standing_commands SELECT collection, wanted_s, paused_s, stopped_s, removal FROM orders;
+DROP TABLE commands; DROP TABLE changes; DROP TABLE wishes; DROP TABLE deeds; DROP TABLE rereads; DROP TABLE orders;
+COMMIT;
+"""
+
+
+class ControlFile:
+    """An open `control.sqlite`, for one thread; the subclasses own its tables."""
+
+    SYNCHRONOUS: ClassVar = "NORMAL"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with sqlite_errors(path):
+            if not path.exists():
+                create_database(path, _TABLES)
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute(LIMIT_LOG)
+                self._db.execute(f"PRAGMA synchronous = {self.SYNCHRONOUS}")
+                self._db.executescript(_TABLES)
+                if self._tables().intersection(_OLD_TABLES):
+                    self._db.executescript(_MIGRATION)
+            except BaseException:
+                self._db.close()
+                raise
+
+    def close(self) -> None:
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def forget_collection(self, collection: str) -> None:
+        """Delete all rows of a collection, so that a new one of the same name does not inherit them."""
+        for table in self._tables():
+            if any(row[1] == "collection" for row in self._db.execute(f"PRAGMA table_info({table})")):
+                self._write(f"DELETE FROM {table} WHERE collection = ?", (collection,))  # noqa: S608  # our own names
+
+    def _tables(self) -> set[str]:
+        return {row[0] for row in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+    def _reserve_room(self) -> None:
+        """Grow the file and its log while the disk has room; later writes reuse the free pages."""
+        with suppress(sqlite3.OperationalError):  # the disk has none, or another process holds the database
+            self._db.execute("CREATE TABLE IF NOT EXISTS spare (room BLOB)")
+            self._db.execute("INSERT INTO spare VALUES (zeroblob(?))", (SPARE_BYTES,))
+            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            self._db.execute("DROP TABLE spare")
+
+    def _write(self, sql: str, values: Sequence[object] | Mapping[str, object]) -> sqlite3.Cursor:
+        """Run one statement; on a full disk, once more in the space of the log."""
+        with sqlite_errors(self.path):
+            try:
+                return self._db.execute(sql, values)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+                    raise
+                # The log moves into the file, and its space is used for one more try.
+                self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+                return self._db.execute(sql, values)
+
+    def _read(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        with sqlite_errors(self.path):
+            return self._db.execute(sql, values).fetchall()
+
+
+class SyncedControlFile(ControlFile):
+    """Like `ControlFile`, for tables whose rows survive a crash of the machine."""
+
+    SYNCHRONOUS = "FULL"
+
+
+def keep_log_open(path: Path) -> sqlite3.Connection:
+    """Keep the file's log alive until the returned connection is closed, by any thread.
+
+    Without it the first reader recreates the log, which fails on a full disk.
+    """
+    ControlFile(path).close()
+    with sqlite_errors(path):
+        connection = sqlite3.connect(path, check_same_thread=False)
+        # Only a read opens the log.
+        connection.execute("SELECT count(*) FROM runs").fetchone()
+    return connection

@@ -1,0 +1,220 @@
+"""The crawler's side of `control.sqlite`: it polls the inbox, and the handler of each kind does what was requested.
+
+`HANDLERS` has a handler for every kind of request (inbox.py). What a request acts on is a `RequestTarget`: the crawls
+of `teia crawl`, the coordinator's collections, or a node of a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any, NamedTuple, Protocol
+
+from teia.clock import Clock
+from teia.collections.account import summarize
+from teia.collections.edits import LIVE, SHARED, Edit, apply_edits
+from teia.collections.inbox import (
+    ChangeSettings,
+    FetchRobots,
+    GiveCommand,
+    Inbox,
+    Request,
+    RequestAnswer,
+    RequestBody,
+    RunBulkAction,
+    VisitPage,
+)
+from teia.collections.reports import ACCOUNT_S, CrawlReports
+from teia.collections.series import SeriesWriter
+from teia.crawler.compiled_settings import compile_settings
+from teia.crawler.loop import Crawler
+from teia.crawler.running_collection import Crawl
+from teia.errors import DiskFull, TeiaError
+from teia.records import Command
+from teia.store.root import Root
+
+POLL_S = 0.2
+
+
+class OpenCrawl(NamedTuple):
+    """A crawl that this process runs, and its crawler."""
+
+    crawler: Crawler
+    crawl: Crawl
+
+
+class RequestTarget(Protocol):
+    """What requests act on."""
+
+    def open_crawl(self, name: str) -> OpenCrawl | None:
+        """Return the open crawl of a collection."""
+
+    async def execute(self, name: str, command: Command) -> bool:
+        """Execute a command; return False if the collection is not served here, so that the command stays pending."""
+
+    async def change(self, name: str, edits: Sequence[Edit]) -> RequestAnswer | None:
+        """Apply edits to the settings in use; return None if the collection is not served here."""
+
+    async def run_bulk_offline(self, name: str) -> None:
+        """Continue the bulk actions on a collection without an open crawl, if this process may."""
+
+
+class Acknowledgement(NamedTuple):
+    """Values recorded with the end of a request."""
+
+    answer: RequestAnswer | None = None
+    progress: int = 0
+
+
+# ---- handlers: return None while the request is pending; they are then called again with the next poll ---------------
+
+
+async def _give_command(target: RequestTarget, request: Request[GiveCommand], _: Inbox) -> Acknowledgement | None:
+    return Acknowledgement() if await target.execute(request.collection, request.body.command) else None
+
+
+async def _change_settings(target: RequestTarget, request: Request[ChangeSettings], _: Inbox) -> Acknowledgement | None:
+    answer = await target.change(request.collection, request.body.edits)
+    return None if answer is None else Acknowledgement(answer)
+
+
+async def _visit_page(target: RequestTarget, request: Request[VisitPage], _: Inbox) -> Acknowledgement | None:
+    found = target.open_crawl(request.collection)
+    is_queued = found is not None and found.crawl.committer.visit_requests.accept(request.id, request.body.url)
+    return Acknowledgement() if is_queued else None
+
+
+async def _run_bulk_action(
+    target: RequestTarget, request: Request[RunBulkAction], inbox: Inbox
+) -> Acknowledgement | None:
+    # One after the other: until the end of an action is recorded here, the next would overwrite its progress in cells.
+    if inbox.pending(request.collection, RunBulkAction)[0].id != request.id:
+        return None
+    found = target.open_crawl(request.collection)
+    if found is None:
+        await target.run_bulk_offline(request.collection)
+        return None
+    urls = found.crawl.committer.visit_requests.bulk.accept(request.id, request.body.mark, request.body.selection)
+    return None if urls is None else Acknowledgement(progress=urls)
+
+
+async def _fetch_robots(target: RequestTarget, request: Request[FetchRobots], _: Inbox) -> Acknowledgement | None:
+    found = target.open_crawl(request.collection)
+    is_read = found is not None and found.crawler.reread_robots(found.crawl, request.body.origin, request.requested_s)
+    return Acknowledgement() if is_read else None
+
+
+Handler = Callable[[RequestTarget, Request[Any], Inbox], Awaitable[Acknowledgement | None]]
+HANDLERS: Mapping[type[RequestBody], Handler] = {
+    GiveCommand: _give_command,
+    ChangeSettings: _change_settings,
+    VisitPage: _visit_page,
+    RunBulkAction: _run_bulk_action,
+    FetchRobots: _fetch_robots,
+}
+
+
+async def poll_requests(inbox: Inbox, target: RequestTarget, clock: Clock) -> None:
+    """Pass every pending request to its handler, oldest first, and acknowledge those that are done."""
+    for request in inbox.all_pending():
+        done = await HANDLERS[type(request.body)](target, request, inbox)
+        if done is None and not 0 < request.body.WAITS_S < clock.now_s() - request.requested_s:
+            continue
+        # A request whose end cannot be recorded is done again, which does no harm.
+        with suppress(DiskFull):
+            inbox.finish(request.id, clock.now_s(), *done or ())
+
+
+# ---- a crawler with a fixed set of crawls ----------------------------------------------------------------------------
+
+
+def drop_stale_requests(root: Root, clock: Clock) -> None:
+    """Drop requests that were for an earlier crawl. The holder of the folder lock calls it before settings are read."""
+    with suppress(DiskFull), Inbox(root.control) as inbox:
+        inbox.drop_stale(clock.now_s())
+
+
+class RunningCrawls:
+    """The crawls of one crawler, as a target of requests."""
+
+    def __init__(self, crawler: Crawler, root: Root) -> None:
+        self._crawler, self._root = crawler, root
+
+    def open_crawl(self, name: str) -> OpenCrawl | None:
+        return next((OpenCrawl(self._crawler, each) for each in self._crawler.crawls if each.name == name), None)
+
+    async def execute(self, name: str, command: Command) -> bool:
+        found = self.open_crawl(name)
+        if found is not None:
+            self._crawler.apply_commands([command], found.crawl)
+        return found is not None
+
+    async def change(self, name: str, edits: Sequence[Edit]) -> RequestAnswer | None:
+        found = self.open_crawl(name)
+        return None if found is None else await reconfigure_crawl(*found, self._root, edits)
+
+    async def run_bulk_offline(self, name: str) -> None:
+        """Leave them to a process that serves the collection."""
+
+
+async def serve_requests(crawler: Crawler, root: Root, clock: Clock) -> None:
+    """Do what is requested and write accounts until cancelled; then the runs end."""
+    with Inbox(root.control) as inbox:
+        target, started, series = RunningCrawls(crawler, root), clock.ticks_s(), SeriesWriter(inbox)
+        try:
+            for crawl in crawler.crawls:
+                await announce(inbox, crawl.name, clock)
+            accounts_at = started
+            while True:
+                await poll_requests(inbox, target, clock)
+                if clock.ticks_s() >= accounts_at:
+                    accounts_at = clock.ticks_s() + ACCOUNT_S
+                    for crawl in crawler.crawls:
+                        write_account(inbox, series, crawl, clock, clock.ticks_s() - started)
+                await clock.sleep(POLL_S)
+        finally:
+            for crawl in crawler.crawls:
+                with suppress(DiskFull):
+                    inbox.end(crawl.name)
+
+
+async def announce(reports: CrawlReports, name: str, clock: Clock) -> None:
+    """Announce a crawl, as soon as the disk has room for a row."""
+    while True:
+        try:
+            reports.begin(name, clock.now_s())
+        except DiskFull:
+            await clock.sleep(POLL_S)
+        else:
+            return
+
+
+def write_account(reports: CrawlReports, series: SeriesWriter, crawl: Crawl, clock: Clock, seconds: float) -> None:
+    """Write a crawl's account and its current activity; on a full disk the last one stays until there is room."""
+    summary = summarize(crawl, seconds)
+    account = {**asdict(summary), "live": crawl.live.account(crawl.queues.values(), clock)}
+    with suppress(DiskFull):
+        reports.write_account(crawl.name, account, clock.now_s())
+        series.note(summary, clock.now_s())
+
+
+async def reconfigure_crawl(
+    crawler: Crawler, crawl: Crawl, root: Root, edits: Sequence[Edit], also_live: Collection[str] = ()
+) -> RequestAnswer:
+    """Apply edits to the settings of a running crawl, as far as it can do so now; return the answer.
+
+    `also_live` are settings that the caller itself applies at once.
+    """
+    # Shared settings are those of the first crawl.
+    live = [edit for edit in edits if edit.key in LIVE and (crawl.number == 0 or edit.key not in SHARED)]
+    live += [edit for edit in edits if edit.key in also_live]
+    try:
+        config = apply_edits(crawl.config, live)
+        # A long list of rules takes a second to read: not on the loop.
+        compiled = await asyncio.to_thread(compile_settings, config, root.collection(crawl.name).lists)
+    except TeiaError as error:
+        return RequestAnswer(error=str(error))
+    crawler.reconfigure(crawl, config, compiled)
+    return RequestAnswer(now=tuple(edit.key for edit in live))
