@@ -29,9 +29,10 @@ from teia.cluster.cells.site_homes import SiteHomes
 from teia.cluster.cells.snapshots import CannotRestore, Snapshots
 from teia.cluster.cells.split import Splitter
 from teia.cluster.cells.upkeep import Upkeep
-from teia.cluster.crawl.crawl import NodeCrawl, last_merged, open_owned, receive_links
+from teia.cluster.crawl.commit import NodeCommitter
 from teia.cluster.crawl.finished import FinishedCheck
 from teia.cluster.crawl.limits import LimitShares, limit_reached
+from teia.cluster.crawl.ownership import open_owned, ownership_of, receive_links
 from teia.cluster.crawl.runs import BetweenRuns, ClusterSchedule, ClusterTask
 from teia.cluster.crawl.settings import CommandReceiver
 from teia.cluster.crawl.shared_addresses import AddressLeases
@@ -54,6 +55,7 @@ from teia.cluster.views.node_file import NodeFileWriter
 from teia.config.sections import Config
 from teia.crawler.child import JOB
 from teia.crawler.loop import Crawler
+from teia.crawler.running_collection import Crawl
 from teia.crawler.start import open_crawler
 from teia.errors import DiskFull
 from teia.parse.children.spawn import ZygoteProcess
@@ -413,14 +415,15 @@ class Node:
         work: ClusterTask,
     ) -> None:  # fmt: skip
         (crawl,) = crawler.crawls
-        assert isinstance(crawl, NodeCrawl)
+        ownership = ownership_of(crawl)
+        exchange = ownership.exchange
         self._crawler = crawler
         # The stream is read from the message after the last one merged.
-        merged = {cell: last_merged(crawl, cell) for cell in logs}
-        crawl.committer.merged.update({cell: seq for cell, seq in merged.items() if seq})  # to be purged, if not yet
+        merged = {cell: exchange.last_merged(cell) for cell in logs}
+        exchange.merged.update({cell: seq for cell, seq in merged.items() if seq})  # to be purged, if not yet
         _log.info("cells=%s open", ",".join(map(str, sorted(logs))))
         self._report(session, crawl)
-        works = [receive_links(log, crawl, merged[cell]) for cell, log in logs.items()]
+        works = [receive_links(log, ownership, merged[cell]) for cell, log in logs.items()]
         works.append(session.report_now())  # report the cells owned now; other nodes need not wait for the next beat
         listening = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
         watch = self._watch(crawler, crawl, session, owner, upkeep, set(logs), work)
@@ -431,13 +434,13 @@ class Node:
         finally:
             self._crawler = None
             # Ends the listeners, which run in the other loop.
-            crawl.is_over = True
+            ownership.is_over = True
             self._commands.crawl = None
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
             for each in listening:
                 each.cancel()
-            for cell in crawl.committer.lost:
+            for cell in exchange.lost:
                 owner.owned.pop(cell, None)
             self.pages += crawl.counts.pages
             self.requests += crawl.counts.requests
@@ -448,16 +451,17 @@ class Node:
                 log.messages = log.sent_bytes = 0
 
     async def _watch(
-        self, crawler: Crawler, crawl: NodeCrawl, session: NodeSession, owner: CellOwner, upkeep: Upkeep,
+        self, crawler: Crawler, crawl: Crawl, session: NodeSession, owner: CellOwner, upkeep: Upkeep,
         cells: set[int], work: ClusterTask,
     ) -> None:  # fmt: skip
         """End the shift when its set of cells should change; report the node's state meanwhile."""
-        purge_at = 0.0
+        purge_at, ownership = 0.0, ownership_of(crawl)
+        exchange = ownership.exchange
         while not self._stopping:
             self._report(session, crawl)
             if self._index is not None:
                 self._index.report_cells({cell: log for cell, log in list(owner.owned.items()) if cell in cells})
-            if crawl.committer.lost or upkeep.needs_new_shift(cells) or self._schedule.current_task() != work:
+            if exchange.lost or upkeep.needs_new_shift(cells) or self._schedule.current_task() != work:
                 break
             if not await self._commands.apply(crawler, crawl):
                 break
@@ -467,9 +471,9 @@ class Node:
                 await self._check_limits(crawl)
                 await self._check_finished(session, owner)
                 # At once if idle: other nodes wait until no links are left in the stream (finished.py).
-                if self._clock.ticks_s() >= purge_at or (crawl.committer.merged and crawl.is_idle):
+                if self._clock.ticks_s() >= purge_at or (exchange.merged and ownership.is_idle):
                     purge_at = self._clock.ticks_s() + PURGE_S
-                    await self._purge(crawl, owner)
+                    await self._purge(exchange, owner)
             # after any error of NATS: a shift that is not watched never ends
             except Exception as error:  # noqa: BLE001
                 _log.warning("shift not checked: %r", error)
@@ -481,47 +485,47 @@ class Node:
         crawl.wind_up()
         crawler.stop()
 
-    def _report(self, session: NodeSession, crawl: NodeCrawl) -> None:
+    def _report(self, session: NodeSession, crawl: Crawl) -> None:
         """Report the node's state with the session."""
+        ownership = ownership_of(crawl)
         load = self._load(crawl) | {"unknown": float(session.instances.unknown)}
         cells = list(crawl.committer.cells)
         busy = state_after(session.node.busy, load["queued"], session.node.capacity, crawl.config.balance)
         queued = {str(cell.number): cell.frontier.queued for cell in cells}
-        pages = dict(crawl.committer.stored)
+        pages = dict(ownership.exchange.stored)
         stored = {str(cell): count for cell, count in pages.items()}
-        assert crawl.shares is not None
-        claims = crawl.shares.claim(crawl.config.limits.pages, self._clock.ticks_s(), pages, crawl.open_pages)
+        claims = self._shares.claim(crawl.config.limits.pages, self._clock.ticks_s(), pages, crawl.open_pages)
         session.set_report(
             load, {str(cell.number): cell.frontier.known for cell in cells}, queued, busy, stored, claims
         )
 
-    def _load(self, crawl: NodeCrawl) -> dict[str, float]:
+    def _load(self, crawl: Crawl) -> dict[str, float]:
         """Return the amount of work to do here, and of work done since the node started."""
+        ownership = ownership_of(crawl)
         cells = list(crawl.committer.cells)
-        messages, sent_bytes = crawl.sent_totals()
+        messages, sent_bytes = ownership.sent_totals()
         return {
             "messages": float(self.messages + messages),
             "sent_bytes": float(self.sent_bytes + sent_bytes),
             "queued": float(sum(cell.frontier.queued for cell in cells)),
             "pages": float(self.pages + crawl.counts.pages),
             "requests": float(self.requests + crawl.counts.requests),
-            "inbox": float(len(crawl.committer.inbox)),
-            "idle": float(crawl.is_idle),
+            "inbox": float(len(ownership.exchange.inbox)),
+            "idle": float(ownership.is_idle),
             "load": round(os.getloadavg()[0] / (os.cpu_count() or 1), 2),
-            "unsaved_bytes": float(crawl.unsaved_bytes),
+            "unsaved_bytes": float(ownership.unsaved_bytes),
             "kept": float(getattr(crawl.committer.refresh, "stored_pages", 0)),
-            **({} if crawl.analyzer is None else crawl.analyzer.measurements()),
+            **({} if ownership.analyzer is None else ownership.analyzer.measurements()),
         }
 
     async def _check_schedule(self, session: NodeSession, owner: CellOwner) -> None:
         with contextlib.suppress(NoAnswer):
             await self._schedule.check_runs(session, owner)
 
-    async def _check_limits(self, crawl: NodeCrawl) -> None:
+    async def _check_limits(self, crawl: Crawl) -> None:
         """Let all nodes leave when the collection has reached its limit of pages or time."""
-        assert crawl.shares is not None
         began_s = self._commands.agreement.began_s
-        why = limit_reached(crawl.config.limits, crawl.shares.count_stored(), began_s, self._clock.now_s())
+        why = limit_reached(crawl.config.limits, self._shares.count_stored(), began_s, self._clock.now_s())
         if why and not self._stopping:
             await self._commands.end(why)
 
@@ -532,10 +536,10 @@ class Node:
                 if await self._thread.call(self._finished.is_over(session, owner)):
                     self._stopping = True  # never reset: a user may have called `stop` meanwhile
 
-    async def _purge(self, crawl: NodeCrawl, owner: CellOwner) -> None:
+    async def _purge(self, exchange: NodeCommitter, owner: CellOwner) -> None:
         """Purge links from NATS that are committed in our cells, and so in their logs."""
         # The commit thread fills a new dictionary meanwhile.
-        merged, crawl.committer.merged = crawl.committer.merged, {}
+        merged, exchange.merged = exchange.merged, {}
         for cell, seq in merged.items():
             log = owner.owned.get(cell)
             if log is not None:

@@ -2,6 +2,7 @@
 
 loop                one event loop: take URLs, have them fetched and parsed, commit; start reading here
 running_collection  one collection while it is crawled: hosts in memory, visits under way
+ownership           hosts that this machine may request: all of them, or those of a node
 commit              group commit: the only place where a visit becomes durable
 start               make a crawler from a data folder, run it, close it
 compiled_settings   a configuration, checked and compiled

@@ -160,7 +160,7 @@ class Crawler:
             self._check_children()
         self._dispatch(now)
         for crawl in self.crawls:
-            crawl.wake_due(now)
+            crawl.wake_due(self._schedule, now)
             self._maybe_commit(crawl, now)
             crawl.check_end(now)
         self.metrics.in_flight = self._fetcher.in_flight
@@ -280,7 +280,7 @@ class Crawler:
             queue.address = destination.address
             # The address may have become known just now: other hosts may be in line for it, or another node may
             # hold it.
-            if self._schedule.is_free(queue, now) and crawl.has_lease(queue, self._schedule, now):
+            if self._schedule.is_free(queue, now) and crawl.ownership.begin_request(queue, self._schedule, now):
                 self._start(crawl, queue, destination, now)
                 return
             break
@@ -381,15 +381,15 @@ class Crawler:
         visit.delay_s = self._schedule.end_request(visit.queue, visit.address, visit.started, now, back_off_s)
         if visit.delay_s == 0:
             self._brisk_until = now + BRISK_S
-        politeness = self._schedule.politeness
+        address = self._schedule.politeness.address(visit.address)
         # For the ledger: written with the next group, before the visit itself.
-        crawl.note_delay(visit.queue.server, politeness.address(visit.address), now, self._clock.now_s())
+        crawl.note_delay(visit.queue.server, address, now, self._clock.now_s())
         self.metrics.bytes_received += visit.bytes_received
-        crawl.note_answer(visit, now)
+        crawl.note_answer(visit, address, now)
         # Cut off by the stop itself: the URL is still queued on disk.
         if self._stopping and fetched.outcome == Outcome.SYSTEM:
             self._unanswered += 1
-            crawl.abandon(visit)
+            crawl.forget(visit)
         elif fetched.status == 0:
             visit.outcome, visit.detail = fetched.outcome, fetched.detail
             if visit.item.purpose == "robots" and needs_resend(visit):
@@ -414,7 +414,7 @@ class Crawler:
         """Process a parse child's result; store a page unread as `parse_failed` if it crashed the children."""
         if isinstance(answer, LostAnswer) and answer.reason == "closed":
             self._unread += 1
-            crawl.abandon(visit)
+            crawl.forget(visit)
             return
         if isinstance(answer, LostAnswer):
             self.metrics.parse_children_lost += 1
@@ -446,7 +446,7 @@ class Crawler:
         if to and crawl.compiled.blocks(to):
             visit.outcome, visit.detail = Outcome.OUT_OF_SCOPE, f"it redirects to {to}, which is excluded"
             self._learn_robots(crawl, visit, 0, b"")
-        elif to and not crawl.may_request(to):
+        elif to and not crawl.ownership.owns(split(to).host):
             visit.outcome, visit.detail = (
                 Outcome.ROBOTS_UNREACHABLE,
                 f"it redirects to {to}, which belongs to another node",
@@ -602,7 +602,7 @@ class Crawler:
 
         It is counted from the last commit that succeeded.
         """
-        if any(crawl.is_committing and crawl.waits_for_every_commit for crawl in self.crawls):
+        if any(crawl.is_committing and crawl.ownership.waits_for_every_commit for crawl in self.crawls):
             return math.inf
         return COMMIT_S if any(crawl.is_committing for crawl in self.crawls) else SETTLE_S
 

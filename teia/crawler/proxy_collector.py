@@ -282,7 +282,7 @@ class ProxyCollector:
     def _drop(self, visit: ActiveVisit, why: str) -> None:
         """Leave a page unchanged, and release it for the next visit."""
         self._announced.count(why)
-        self._crawl.abandon(visit)
+        self._crawl.forget(visit)
         visit.queue.loaded.discard(visit.item.key)
         self._refill(visit.queue)
 

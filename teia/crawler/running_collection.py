@@ -20,6 +20,7 @@ from teia.crawler.child.messages import decode_settings, with_focus
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.live import LiveRequests
+from teia.crawler.ownership import OneMachine, Ownership
 from teia.crawler.sites.aliases import AliasBook, AliasNames
 from teia.crawler.sites.soft404 import PROBE, apply_stored_probe
 from teia.crawler.visit import ActiveVisit
@@ -85,9 +86,6 @@ class RunCounts:
 class Crawl:
     """One collection under way; see the module docstring."""
 
-    waits_for_every_commit = False
-    """True if a stop waits for a commit without limit. A node does: NATS may be unreachable for a while."""
-
     is_winding_up = False
     """True once a stop has begun: nothing new is started or planned, and results are committed at once."""
 
@@ -107,6 +105,7 @@ class Crawl:
         self.committer = committer
         self.read_settings = read_settings
         self.compiled = compiled
+        self.ownership: Ownership = OneMachine()
         self.state = CrawlState.RUNNING
         self.paused_why = ""
         self.waits_for: AwaitedResource | None = None
@@ -132,9 +131,11 @@ class Crawl:
         self._later_if_active: list[tuple[float, int, HostQueue]] = []
         self._order = itertools.count()
         self._open_visits = 0
-        self._open_pages = 0
+        self.open_pages = 0
+        """Number of pages that are under way or not committed yet."""
         self._started_at = 0.0
-        self._last_group = 0.0
+        self.last_group = 0.0
+        """Time in ticks at which the last commit began."""
         self._oldest = 0.0
         self._rereads_buffers = order_named(config.collection.order).rereads_buffers
         self.keeps_fresh = config.refresh.keep
@@ -205,16 +206,18 @@ class Crawl:
     def check_end(self, now: float) -> None:
         """End the crawl if a limit was reached, or if nothing is left to do."""
         limits = self.config.limits
-        if not self.state.is_active:
+        if not self.state.is_active or not self.ownership.decides_end:
             return
         if (limits.seconds and now - self._started_at >= limits.seconds) or (
             limits.pages and self.counts.pages >= limits.pages
         ):
             self.state = CrawlState.LIMIT
-        elif self.state is CrawlState.RUNNING and self._is_done():
+        elif self.state is CrawlState.RUNNING and self.is_done:
             self.state = CrawlState.FINISHED
 
-    def _is_done(self) -> bool:
+    @property
+    def is_done(self) -> bool:
+        """True if nothing is left to do, under way or worth waiting for."""
         waits = self._open_visits or self._seeds or self._low_buffers or self.is_committing or self._has_later()
         waits = waits or self._must_reevaluate or self._must_propagate or self.committer.visit_requests.is_waiting
         if self.committer.refresh is not None and not waits:
@@ -235,7 +238,7 @@ class Crawl:
     # -- visits --------------------------------------------------------------------------------------------
 
     def may_start(self, queue: HostQueue, item: QueuedUrl) -> bool:
-        """Tell whether another visit may begin: crawl running, host not paused, page limit not reached."""
+        """Tell whether another visit may begin: crawl running, host not paused and owned, page limit not reached."""
         if self.state is not CrawlState.RUNNING or self.is_winding_up:
             return False
         if queue.host in self._paused_hosts:
@@ -243,15 +246,9 @@ class Crawl:
                 self.park(queue, PAUSED)
             return False
         limit = self.config.limits.pages
-        return not limit or item.purpose == "robots" or self.counts.pages + self._open_pages < limit
-
-    def may_request(self, url: str) -> bool:  # noqa: ARG002  # a node of a cluster requests only the hosts of its cells
-        """Tell whether this crawler may request a URL's host at all."""
-        return True
-
-    def has_lease(self, queue: HostQueue, schedule: HostSchedule, now: float) -> bool:  # noqa: ARG002
-        """Tell whether this machine may request a host's address now: in a cluster, a node needs the address lease."""
-        return True
+        if limit and item.purpose != "robots" and self.counts.pages + self.open_pages >= limit:
+            return False
+        return self.ownership.may_start(queue, item)
 
     def hold(self, queue: HostQueue) -> None:
         """Keep a host that may not start now; it is tried again after the next commit, or on `resume`.
@@ -308,21 +305,24 @@ class Crawl:
         queue.parked = why
         self._parked.append((queue, why))
 
-    def note_answer(self, visit: ActiveVisit, now: float) -> None:
+    def note_answer(self, visit: ActiveVisit, address: DelayTarget, now: float) -> None:
         """Count a host's cost and its consecutive failures."""
         self.budgets.count(visit, now, self.config.courtesy.retry_wait_s)
+        for each in self.ownership.observers:
+            each.note_answer(visit, address)
 
     def note_start(self, visit: ActiveVisit) -> None:
         self._open_visits += 1
-        self._open_pages += visit.item.purpose == "page"
+        self.open_pages += visit.item.purpose == "page"
+        for each in self.ownership.observers:
+            each.note_start(visit)
 
-    def _note_end(self, visit: ActiveVisit) -> None:
+    def forget(self, visit: ActiveVisit) -> None:
+        """Forget a visit that was committed, or that a stop cut off; the URL of the latter is still queued on disk."""
         self._open_visits -= 1
-        self._open_pages -= visit.item.purpose == "page"
-
-    def abandon(self, visit: ActiveVisit) -> None:
-        """Forget a visit that a stop cut off; its URL is still queued on disk."""
-        self._note_end(visit)
+        self.open_pages -= visit.item.purpose == "page"
+        for each in self.ownership.observers:
+            each.note_end(visit)
 
     def conclude(self, visit: ActiveVisit, now: float) -> None:
         if not self.uncommitted:
@@ -345,6 +345,7 @@ class Crawl:
             main = self.aliases.main_name(name)
             server = schedule.politeness.server(main or name)  # two names of one site are one server
             queue = self.queues[name] = HostQueue(name, host_id, cell, self.number, server, alias_of=main)
+            self.ownership.add_host(queue, schedule)
         elif host_id:
             queue.host_id = host_id
         return queue
@@ -360,13 +361,15 @@ class Crawl:
         if not queue.exhausted and len(queue.buffer) <= queue.refill // 2 and queue.host_id:
             self._low_buffers[queue] = None
 
-    def wake_due(self, now: float) -> None:
-        """Check hosts again whose next URL has become due."""
+    def wake_due(self, schedule: HostSchedule, now: float) -> None:
+        """Check hosts again whose next URL has become due, or that may start now."""
         for later in (self._later, self._later_if_active):
             while later and later[0][0] <= now:
                 queue = heapq.heappop(later)[2]
                 queue.exhausted = False
                 self.refill_if_low(queue)
+        if self.ownership.tick(now):
+            self._release_held(schedule)
 
     # -- commits -------------------------------------------------------------------------------------------
 
@@ -378,10 +381,13 @@ class Crawl:
         commit = self.config.commit
         if self.is_ending:
             # Requests of the user are applied even if the crawl itself has nothing to do.
-            may_request = not self.is_winding_up and now - self._last_group >= REFILL_PAUSE_S
+            may_request = not self.is_winding_up and now - self.last_group >= REFILL_PAUSE_S
             return self.has_uncommitted or (may_request and self.committer.visit_requests.is_waiting)
         # A failed group is tried again before anything else.
-        if len(self.uncommitted) >= commit.every_pages or self._group is not None:
+        wanted = True if self._group is not None else self.ownership.wants_commit(now)
+        if wanted is not None:
+            return wanted
+        if len(self.uncommitted) >= commit.every_pages:
             return True
         # Then nothing would be gained by waiting for more visits.
         nothing_else_is_under_way = self._open_visits == len(self.uncommitted)
@@ -396,7 +402,7 @@ class Crawl:
             or self._must_rank
         )
         waits = waits or (self.committer.refresh is not None and self.committer.refresh.has_pending_work)
-        return bool(waits or self.committer.visit_requests.is_waiting) and now - self._last_group >= REFILL_PAUSE_S
+        return bool(waits or self.committer.visit_requests.is_waiting) and now - self.last_group >= REFILL_PAUSE_S
 
     @property
     def _must_rank(self) -> bool:
@@ -425,7 +431,7 @@ class Crawl:
 
     def take_group(self, now: float) -> CommitGroup:
         """Hand over the waiting results; a failed group is handed over again, and newer results wait for the next."""
-        self._last_group = now
+        self.last_group = now
         if self._group is None:
             self._group = CommitGroup(self.uncommitted, seeds=self._seeds, delays=list(self._delays.values()))
             self._group.parked, self._group.courtesy = self._parked, self._courtesy
@@ -457,9 +463,10 @@ class Crawl:
     def apply_commit(self, result: CommitResult, schedule: HostSchedule, clock: Clock) -> None:
         """Apply the result of a commit: forget the visits, note new work, fill buffers."""
         assert self._group is not None
+        self.ownership.before_results(schedule)
         for visit in self._group.settled:
             self._count(visit)
-            self._note_end(visit)
+            self.forget(visit)
             visit.queue.loaded.discard(visit.item.key)
             if visit.verdict is not None and visit.verdict.wait_s:
                 self._check_later(visit.queue, clock.ticks_s() + visit.verdict.wait_s)
@@ -501,6 +508,7 @@ class Crawl:
                 self._check_now(queue)
         if result.given_up:
             self.counts.outcomes[Outcome.TRAP] += result.given_up
+        self.ownership.after_results()
 
     def _drop_blocked(self, queue: HostQueue, patterns: set[int]) -> None:
         """Drop buffered URLs of patterns that may not be fetched any more; they wait on disk."""

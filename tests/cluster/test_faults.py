@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.cluster.crawl.crawl import AHEAD
+from teia.cluster.crawl.ownership import AHEAD
 from teia.cluster.members.session import PROOFS, Pace
 from teia.cluster.nats.servers import NatsServers
 from teia.cluster.views.node_file import cluster_source

@@ -137,11 +137,11 @@ def test_a_new_page_whose_host_went_to_another_node_while_the_cache_was_asked_is
         proxy.announce(f"{HERE}/new")
         crawl._commit(CommitGroup())
         proxy.turns()
-        assert crawl.crawl._open_visits == crawl.crawl._open_pages == 1
+        assert crawl.crawl._open_visits == crawl.crawl.open_pages == 1
         is_here[0] = False
         proxy.answer(FROM_THE_CACHE)
         proxy.turns()
-        assert crawl.crawl._open_visits == crawl.crawl._open_pages == 0
+        assert crawl.crawl._open_visits == crawl.crawl.open_pages == 0
         assert not crawl.crawl.queues["a.test"].loaded
         assert (proxy.brought, proxy.counts()["refused"]) == ([], 1)
 

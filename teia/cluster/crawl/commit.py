@@ -80,6 +80,10 @@ class NodeCommitter(Committer):
         """Usual delay; longer delays are written into the cell, for its next owner."""
         self._delays: dict[str, DelayEntry] = {}
 
+    def last_merged(self, cell: int) -> int:
+        """Return the last message of other cells that a cell has merged."""
+        return mail.last_received(self.cells[cell].frontier, mail.THE_STREAM)
+
     def _is_here(self, host: str) -> bool:
         return self.homes.lives_here(site_of(host)) and self.cells.owns(self.homes.cell_number(host))
 

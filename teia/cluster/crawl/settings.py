@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.crawl.crawl import NodeCrawl
 from teia.cluster.crawl.unsupported_settings import check_supported
 from teia.cluster.members.agreement import (
     Agreement,
@@ -50,7 +49,7 @@ from teia.collections.stored import check
 from teia.config.load import to_toml
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import compile_settings
-from teia.crawler.running_collection import CrawlState
+from teia.crawler.running_collection import Crawl, CrawlState
 from teia.errors import DiskFull, TeiaError, UsageError
 from teia.frontier.rules.scope import list_of
 from teia.records import Command
@@ -80,7 +79,7 @@ class CommandReceiver:
         self.starts = agreement.starts
         """The first slot of each cell, as agreed on."""
         self.config = config
-        self.crawl: NodeCrawl | None = None
+        self.crawl: Crawl | None = None
         """The crawl that is open now, whose counts are reported."""
         self._root = root
         self._name = config.collection.name
@@ -217,18 +216,18 @@ class CommandReceiver:
 
     # -- applying the agreement to the crawl ---------------------------------------------------------------
 
-    def open(self, crawler: Crawler, crawl: NodeCrawl) -> None:
+    def open(self, crawler: Crawler, crawl: Crawl) -> None:
         """Register a crawl that begins."""
         self.crawl = crawl
         self._apply_pause(crawler, crawl)
 
-    def _apply_pause(self, crawler: Crawler, crawl: NodeCrawl) -> None:
+    def _apply_pause(self, crawler: Crawler, crawl: Crawl) -> None:
         if self.agreement.paused and crawl.state is CrawlState.RUNNING:
             crawler.apply_commands([Command.PAUSE], crawl)
         elif not self.agreement.paused and crawl.paused_why == PAUSED_BY_COMMAND:
             crawler.apply_commands([Command.RESUME], crawl)
 
-    async def apply(self, crawler: Crawler, crawl: NodeCrawl) -> bool:
+    async def apply(self, crawler: Crawler, crawl: Crawl) -> bool:
         """Apply the agreement to a running crawl; False if that takes a new shift."""
         self._apply_pause(crawler, crawl)
         config = self.config

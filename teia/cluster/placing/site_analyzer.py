@@ -21,6 +21,7 @@ from teia.cluster.placing.site_strategies import ObservedSite, SiteNote, Strateg
 from teia.config.sections import PlacementSettings
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.move_site import MovedSite
+from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.schedule import HostQueue
 from teia.urls import site_of
 
@@ -79,7 +80,7 @@ class Analyzer:
         if self._open[site] <= 0:
             del self._open[site]
 
-    def measure(self, visit: ActiveVisit) -> None:
+    def note_answer(self, visit: ActiveVisit, address: DelayTarget) -> None:  # noqa: ARG002
         """Count the bytes and time of a page; after enough pages the decision on the site is made again."""
         fetched, site = visit.fetched, site_of(visit.queue.host)
         if not self.strategy.measures or fetched is None or not fetched.status or visit.item.purpose != "page":

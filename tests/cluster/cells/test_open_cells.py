@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Coroutine
 from contextlib import closing
 from dataclasses import replace
@@ -21,12 +21,11 @@ from teia.cluster.cells.open_cells import ClusterCell, ClusterCells, OwnTail, _i
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.site_homes import FORWARDED, SiteHomes
 from teia.cluster.crawl.commit import MAX_BULKS, MERGE_WITHIN_S, NodeCommitter
-from teia.cluster.crawl.crawl import AHEAD, GATHER_S, LATE_S, NodeCrawl
+from teia.cluster.crawl.ownership import AHEAD, GATHER_S, LATE_S, CellOwnership
 from teia.cluster.placing.site_analyzer import Analyzer
 from teia.config.sections import Config, CourtesySettings, PlacementSettings
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.open_cell import note_position
-from teia.crawler.running_collection import CrawlState
 from teia.crawler.signals_in.announcements import Announcements, open_announcements
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals
 from teia.crawler.signals_in.inbox import open_inbox
@@ -328,20 +327,18 @@ def test_announcements_of_other_nodes_are_taken_up_once_however_often_their_comm
 
 
 class Asking:
-    """A crawl as far as it says which requests may begin, and when what was read is committed."""
+    """A node's ownership as far as it says which requests may begin, and when what was read is committed."""
 
-    def __init__(self, **courtesy: Any) -> None:
+    def __init__(self, analyzer: Analyzer | None = None, **courtesy: Any) -> None:
         self.clock = VirtualClock()
-        crawl = self.crawl = NodeCrawl.__new__(NodeCrawl)
-        config = Config()
-        crawl.config = replace(config, courtesy=replace(CourtesySettings(), **courtesy))
-        crawl._clock, crawl._last_group, crawl._uncommitted_requests = self.clock, self.clock.ticks_s(), Counter()
-        crawl.is_committing = crawl._has_waiting_host = False
-        crawl.state = CrawlState.RUNNING
-        crawl._group, crawl.analyzer, crawl._open_pages, crawl.uncommitted = None, None, 0, []
+        config = replace(Config(), courtesy=replace(CourtesySettings(), **courtesy))
+        self.crawl: Any = SimpleNamespace(config=config, last_group=-1.0, is_committing=False, uncommitted=[])
+        exchange: Any = SimpleNamespace(cells=[], inbox=[], must_merge=False, departures=[])
         self.begun: list[tuple[str, float | None]] = []
         self.hosts: dict[str, Any] = {}
-        crawl._leases = SimpleNamespace(begin=self._begin, sites_at=lambda _: 0)  # type: ignore[assignment]
+        leases: Any = SimpleNamespace(begin=self._begin, sites_at=lambda _: 0)
+        shares: Any = None
+        self.ownership = CellOwnership(self.crawl, exchange, lambda _: True, self.clock, {}, leases, shares, analyzer)
         place = SimpleNamespace(ready_at=0.0, known_sites=0)
         self.schedule: Any = SimpleNamespace(politeness=SimpleNamespace(address=lambda _: place))
 
@@ -352,9 +349,9 @@ class Asking:
     def asks(self, host: str) -> bool:
         """Whether a request to the host may begin now; if so it has, and is not committed."""
         queue: Any = self.hosts.setdefault(host, Host(host))
-        if not self.crawl.has_lease(queue, self.schedule, self.clock.ticks_s()):
+        if not self.ownership.begin_request(queue, self.schedule, self.clock.ticks_s()):
             return False
-        self.crawl._uncommitted_requests[queue] += 1
+        self.ownership.note_start(ActiveVisit(queue, cast("Any", None), "192.0.2.1"))
         self.crawl.uncommitted.append(queue)
         return True
 
@@ -372,7 +369,7 @@ def test_a_host_has_no_more_requests_ahead_of_the_commit_than_may_be_repeated() 
         asking = Asking(per_host=per_host)
         assert [asking.asks("a.test") for _ in range(AHEAD * per_host + 1)] == [True] * AHEAD * per_host + [False]
         assert asking.asks("b.test")  # another host has its own
-        asking.crawl._uncommitted_requests[asking.hosts["a.test"]] -= 1  # one was committed
+        asking.ownership.note_end(ActiveVisit(asking.hosts["a.test"], cast("Any", None), "192.0.2.1"))  # one committed
         assert asking.asks("a.test")
         assert not asking.asks("a.test")
     hasty = Asking(delay_s=0.0)
@@ -386,33 +383,33 @@ def test_a_host_whose_owner_agreed_to_a_shorter_delay_need_not_wait_until_pages_
     for host, is_waited_for in (("usual.test", False), ("fast.test", True)):
         assert [asking.asks(host) for _ in range(AHEAD + 1)] == [True] * AHEAD + [False]
         asyncio.run(asking.clock.advance(0.1))
-        assert asking.clock.ticks_s() - crawl._last_group < GATHER_S
-        assert crawl.wants_commit(asking.clock.ticks_s()) is is_waited_for
+        assert asking.clock.ticks_s() - crawl.last_group < GATHER_S
+        assert asking.ownership.wants_commit(asking.clock.ticks_s()) is is_waited_for
     assert asking.begun == [("usual.test", 5.0)] * AHEAD + [("fast.test", 0.2)] * AHEAD
 
 
 def test_nothing_is_requested_while_a_commit_is_late() -> None:
     """RELIABILITY figure 9: while NATS elects, no pages are gathered that another node might have to ask for again."""
-    crawl, clock = NodeCrawl.__new__(NodeCrawl), VirtualClock()
-    crawl._clock, crawl._last_group, crawl.config = clock, 0.0, Config()
-    crawl.is_committing = True
-    assert not crawl._is_commit_late()
-    asyncio.run(clock.advance(crawl.config.courtesy.delay_s + LATE_S))
-    assert crawl._is_commit_late()
-    crawl.is_committing = False
-    assert not crawl._is_commit_late()
+    asking = Asking()
+    queue, item = HostQueue("a.test", 1, 0, 0, DelayTarget("a.test")), cast("Any", None)
+    asking.crawl.last_group, asking.crawl.is_committing = 0.0, True
+    assert asking.ownership.may_start(queue, item)
+    asyncio.run(asking.clock.advance(asking.crawl.config.courtesy.delay_s + LATE_S))
+    assert not asking.ownership.may_start(queue, item)
+    asking.crawl.is_committing = False
+    assert asking.ownership.may_start(queue, item)
 
 
 def test_a_site_does_not_leave_while_a_page_of_it_that_the_cache_gave_is_not_committed() -> None:
-    asking = Asking()
-    crawl = asking.crawl
-    crawl._open_visits = 0
-    crawl.analyzer = Analyzer(cast("Any", None), PlacementSettings(), "a", dict, SiteHomes([0], []), asking.clock)
+    analyzer = Analyzer(cast("Any", None), PlacementSettings(), "a", dict, SiteHomes([0], []), VirtualClock())
+    observers = Asking(analyzer).ownership.observers
     queue = HostQueue("a.test", 1, 0, 0, DelayTarget("a.test"))
-    crawl.analyzer.add_queue(queue)
-    crawl.analyzer._leaving["a.test"] = (7, "")
+    analyzer.add_queue(queue)
+    analyzer._leaving["a.test"] = (7, "")
     visit = ActiveVisit(queue, QueuedUrl("http://a.test/", b"key", 0, 0, 1, 0.0), "127.0.0.1", from_cache=True)
-    crawl.note_start(visit)
-    assert not crawl.analyzer.departures(0.0, 0.0)
-    crawl._note_end(visit)
-    assert [each.site for each in crawl.analyzer.departures(0.0, 0.0)] == ["a.test"]
+    for each in observers:
+        each.note_start(visit)
+    assert not analyzer.departures(0.0, 0.0)
+    for each in observers:
+        each.note_end(visit)
+    assert [each.site for each in analyzer.departures(0.0, 0.0)] == ["a.test"]

@@ -1,0 +1,144 @@
+"""One suite for both kinds of ownership: one machine, and a node that owns all cells of the same collection."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from teia.cluster.cells.open_cells import ClusterCells
+from teia.cluster.cells.site_homes import SiteHomes
+from teia.cluster.crawl.ownership import CellOwnership
+from teia.config.sections import CourtesySettings
+from teia.crawler.commit import CommitGroup, CommitResult
+from teia.crawler.ownership import OneMachine, Ownership
+from teia.crawler.running_collection import REFILL_PAUSE_S
+from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.rows import QueuedUrl
+from teia.frontier.queue.politeness import Politeness
+from teia.frontier.queue.schedule import HostSchedule
+from teia.records import Fetched
+from teia.urls import key_of
+from tests.crawler.offline import OfflineCrawl, offline_crawl
+
+ADDRESS = "192.0.2.1"
+WEB = {
+    "http://a.test/": "<a href=/1>one</a><a href=http://b.test/>b</a>",
+    "http://a.test/1": "one",
+    "http://b.test/": "b",
+}
+
+
+def one_machine(_: OfflineCrawl) -> Ownership:
+    return OneMachine()
+
+
+def node(offline: OfflineCrawl) -> Ownership:
+    """A node whose session is healthy and whose leases are all granted."""
+    crawl, cells = offline.crawl, ClusterCells(dict(enumerate(offline.crawl.committer.cells)))
+    homes = SiteHomes((0, 512), [(cell.number, cell.frontier) for cell in cells])
+    exchange: Any = SimpleNamespace(
+        cells=cells, homes=homes, inbox=deque(), received={}, departures=deque(), must_merge=False,
+        arrived={}, departed=[], dropped=[], stored={0: 0, 1: 0},
+    )  # fmt: skip
+    leases: Any = SimpleNamespace(begin=lambda *_: 0.0, sites_at=lambda _: 1, finish=lambda *_: None)
+    shares: Any = SimpleNamespace(remaining_share=lambda _: 1_000)
+    return CellOwnership(crawl, exchange, lambda _: True, offline.clock, {}, leases, shares, None)
+
+
+class Owned:
+    """A crawl with one kind of ownership."""
+
+    def __init__(self, offline: OfflineCrawl, make: Callable[[OfflineCrawl], Ownership]) -> None:
+        self.offline, self.crawl = offline, offline.crawl
+        self.ownership = self.crawl.ownership = make(offline)
+        self.schedule = HostSchedule(Politeness(CourtesySettings()), 100)
+        self.queue = self.crawl.host_queue("a.test", 1, self.schedule)
+        self.queue.address = ADDRESS
+
+    @property
+    def now(self) -> float:
+        return self.offline.clock.ticks_s()
+
+    def visit(self) -> ActiveVisit:
+        """Begin a request to the host and return its visit."""
+        item = QueuedUrl("http://a.test/", key_of("http://a.test/"), 0, 0, 0, 0.0)
+        assert self.crawl.may_start(self.queue, item)
+        assert self.ownership.begin_request(self.queue, self.schedule, self.now)
+        visit = ActiveVisit(self.queue, item, ADDRESS, fetched=Fetched(item.url, "200", 200, 0.0, 0.0))
+        self.crawl.note_start(visit)
+        return visit
+
+
+@pytest.fixture(params=[one_machine, node])
+def owned(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Owned]:
+    with offline_crawl(WEB, tmp_path, "http://a.test/", limits__pages=50) as offline:
+        yield Owned(offline, request.param)
+
+
+def test_an_owned_host_can_be_visited_again_and_again(owned: Owned) -> None:
+    """Nothing of a visit that has ended counts any more, however many there were."""
+    assert owned.ownership.owns("a.test")
+    address = owned.schedule.politeness.address(ADDRESS)
+    for _ in range(20):
+        visit = owned.visit()
+        owned.crawl.note_answer(visit, address, owned.now)
+        assert owned.crawl.open_pages == 1
+        owned.crawl.forget(visit)
+    assert owned.crawl.open_pages == 0
+
+
+def test_a_visit_given_up_without_an_answer_leaves_nothing_behind(owned: Owned) -> None:
+    for _ in range(20):
+        owned.crawl.forget(owned.visit())
+    assert owned.crawl.open_pages == 0
+
+
+def test_a_full_group_is_committed_and_an_empty_one_is_not(owned: Owned) -> None:
+    crawl, later = owned.crawl, owned.now + REFILL_PAUSE_S
+    crawl._seeds, crawl._must_reevaluate = [], False
+    assert not crawl.wants_commit(later)
+    for _ in range(crawl.config.commit.every_pages):
+        crawl.conclude(ActiveVisit(owned.queue, QueuedUrl("http://a.test/", 0, 0, 0, 0, 0.0)), later)
+    assert crawl.wants_commit(later)
+
+
+def test_a_group_whose_commit_failed_is_committed_again_at_once(owned: Owned) -> None:
+    crawl = owned.crawl
+    crawl.take_group(owned.now)
+    assert crawl.wants_commit(owned.now)
+
+
+def test_a_commit_without_news_keeps_hosts_and_their_delays(owned: Owned) -> None:
+    crawl, ready_at = owned.crawl, owned.queue.server.ready_at
+    crawl._group = CommitGroup()
+    crawl.apply_commit(CommitResult(), owned.schedule, owned.offline.clock)
+    owned.ownership.tick(owned.now)
+    assert crawl.queues["a.test"] is owned.queue
+    assert owned.queue.server.ready_at == ready_at
+
+
+def test_an_observer_hears_of_every_visit_from_start_to_end(owned: Owned) -> None:
+    class Log:
+        def __init__(self) -> None:
+            self.heard: list[str] = []
+
+        def note_start(self, visit: ActiveVisit) -> None:
+            self.heard.append(f"start {visit.address}")
+
+        def note_answer(self, visit: ActiveVisit, address: object) -> None:
+            self.heard.append(f"answer {visit.address}")
+
+        def note_end(self, visit: ActiveVisit) -> None:
+            self.heard.append(f"end {visit.address}")
+
+    log: Any = Log()
+    owned.ownership.observers = (*owned.ownership.observers, log)  # type: ignore[misc]
+    visit = owned.visit()
+    owned.crawl.note_answer(visit, owned.schedule.politeness.address(ADDRESS), owned.now)
+    owned.crawl.forget(visit)
+    assert log.heard == [f"start {ADDRESS}", f"answer {ADDRESS}", f"end {ADDRESS}"]
