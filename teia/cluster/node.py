@@ -29,7 +29,7 @@ from teia.cluster.cells.site_homes import SiteHomes
 from teia.cluster.cells.snapshots import CannotRestore, Snapshots
 from teia.cluster.cells.split import Splitter
 from teia.cluster.cells.upkeep import Upkeep
-from teia.cluster.crawl.commit import NodeCommitter
+from teia.cluster.crawl.commit import CellExchange
 from teia.cluster.crawl.finished import FinishedCheck
 from teia.cluster.crawl.limits import LimitShares, limit_reached
 from teia.cluster.crawl.ownership import open_owned, ownership_of, receive_links
@@ -536,7 +536,7 @@ class Node:
                 if await self._thread.call(self._finished.is_over(session, owner)):
                     self._stopping = True  # never reset: a user may have called `stop` meanwhile
 
-    async def _purge(self, exchange: NodeCommitter, owner: CellOwner) -> None:
+    async def _purge(self, exchange: CellExchange, owner: CellOwner) -> None:
         """Purge links from NATS that are committed in our cells, and so in their logs."""
         # The commit thread fills a new dictionary meanwhile.
         merged, exchange.merged = exchange.merged, {}

@@ -15,6 +15,8 @@ start; a crash between 3 and 4 leaves an outbox that is delivered at the next st
 it happens and leaves nothing half done: the crawler pauses and commits the same visits again. Any other error ends the
 crawl, and nothing is rolled back: after a failed sync the state of the disk is unknown, and the next start uses the
 state it finds (open_cell.py).
+
+A node of a cluster adds a `CommitStep` before 1, inside and after the transactions of 3, and after 5.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from teia.clock import Clock
 from teia.crawler.budgets import read_usage
@@ -106,6 +108,11 @@ class CommitResult:
     evaluated_by: str = ""
     has_shorter_paths: bool = False
 
+    def note_hosts(self, cell: Cell, touched: Iterable[tuple[int, str]]) -> None:
+        """Note hosts of a cell that have new work, as (number, name)."""
+        for host_id, host in touched:
+            self.hosts[cell.number, host] = host_id
+
 
 @dataclass(slots=True)
 class CommitGroup:
@@ -132,6 +139,31 @@ class CommitGroup:
     result: CommitResult = field(default_factory=CommitResult)
 
 
+class CommitStep(Protocol):
+    """Work that is committed with the visits of a group; the methods are called in this order."""
+
+    def start(self, group: CommitGroup) -> None:
+        """Prepare a group, before anything of it is written; called again for each further try."""
+
+    def enter_cell(self, cell: Cell, result: CommitResult) -> None:
+        """Write to a cell before its visits are recorded, inside their transaction."""
+
+    def leave_cell(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
+        """Write to a cell after its visits were recorded, inside their transaction."""
+
+    def finish_cell(self, cell: Cell, visits: Sequence[ActiveVisit], result: CommitResult) -> None:
+        """Update memory, once the transaction of a cell is committed."""
+
+    def undo_cell(self, cell: Cell) -> None:
+        """Undo changes in memory, because the transaction of a cell failed."""
+
+    def end(self) -> None:
+        """Do work that follows the visits."""
+
+    def can_retry(self, group: CommitGroup, error: Exception) -> bool:
+        """Tell whether to try a failed commit again; the step has changed what made it fail."""
+
+
 class Committer:
     """Commits groups of visits of one collection; every method runs in the commit thread.
 
@@ -153,8 +185,8 @@ class Committer:
         self.aliases = aliases
         self.pagerank: CrawlPageRank | None = None
         self.refresh: Refresh | RevisitAll | None = None
+        self.steps: Sequence[CommitStep] = ()
         self.visit_requests = VisitRequests(cells, starts, clock)
-        self._starts = starts
         self.cell_number = host_to_cell(starts)
         self._ledger = ledger
         self._clock = clock
@@ -165,6 +197,15 @@ class Committer:
         self._promises: dict[int, float] = {}
 
     def commit(self, group: CommitGroup) -> CommitResult:
+        """Commit a group; one that fails is tried again if a step has removed the cause."""
+        while True:
+            try:
+                return self._try_commit(group)
+            except Exception as error:
+                if not any(step.can_retry(group, error) for step in self.steps):
+                    raise
+
+    def _try_commit(self, group: CommitGroup) -> CommitResult:
         """Commit a group; on a full disk, truncate the cells' logs to make room for the next try."""
         cells = list(self.cells)
         for cell in cells:
@@ -181,6 +222,8 @@ class Committer:
 
     def _commit(self, group: CommitGroup) -> CommitResult:
         """Commit a group in the order that the module docstring describes."""
+        for step in self.steps:
+            step.start(group)
         result = group.result
         if self._order.stores_trails:
             self._promises = learnt_promises(self.cells)
@@ -217,7 +260,7 @@ class Committer:
             self._plan(group, result)
         if not self.is_winding_up:
             for cell, hosts in self.visit_requests.apply():
-                self._note_hosts(result, cell, hosts)
+                result.note_hosts(cell, hosts)
         result.has_shorter_paths = any(shorter_paths.pending(cell.frontier, 1) for cell in self.cells)
         for queue, limit, skip in group.refills:
             if self.is_winding_up:
@@ -227,6 +270,8 @@ class Committer:
             result.refilled.append((queue, *self._refill(queue, limit, skip, result)))
         self._shrink_logs()
         self._roll_out(by_cell)
+        for step in self.steps:
+            step.end()
         return result
 
     def _roll_out(self, numbers: Iterable[int]) -> None:
@@ -251,10 +296,10 @@ class Committer:
             self._reevaluate(group.compiled, result)
         if self.pagerank is not None and self._may_plan(group):
             for cell, hosts in self.pagerank.rank_again():
-                self._note_hosts(result, cell, hosts)
+                result.note_hosts(cell, hosts)
         if self.refresh is not None and self._may_plan(group):
             for cell, hosts in self.refresh.plan_again():
-                self._note_hosts(result, cell, hosts)
+                result.note_hosts(cell, hosts)
 
     def _forget_expired(self) -> None:
         now = self._clock.ticks_s()
@@ -276,11 +321,20 @@ class Committer:
     # -- step 3 --------------------------------------------------------------------------------------------
 
     def _commit_cell(self, cell: Cell, visits: Sequence[ActiveVisit], result: CommitResult) -> None:
-        with cell.commit_group():
-            stored = self._archive(cell, visits)
-            known_before = cell.frontier.known
-            with cell.frontier.transaction():
-                self._record(cell, visits, stored, result)
+        try:
+            with cell.commit_group():
+                stored = self._archive(cell, visits)
+                known_before = cell.frontier.known
+                with cell.frontier.transaction():
+                    for step in self.steps:
+                        step.enter_cell(cell, result)
+                    self._record(cell, visits, stored, result)
+                    for step in self.steps:
+                        step.leave_cell(cell, visits)
+        except BaseException:
+            for step in self.steps:
+                step.undo_cell(cell)
+            raise
         if self.refresh is not None:
             self.refresh.count_visits(cell, visits)
         result.records += sum(map(len, stored.values()))
@@ -289,6 +343,8 @@ class Committer:
             given_up, blocked = cell.watch.pop_changes()
             result.given_up += given_up
             result.blocked_patterns.update(blocked)
+        for step in self.steps:
+            step.finish_cell(cell, visits, result)
 
     def _record(
         self,
@@ -306,18 +362,18 @@ class Committer:
             archived = capture_location(visit, stored.get(visit))
             if visit.outcome == Outcome.ALIAS and not self._forward_alias(cell, visit, links):
                 # The alias was revoked meanwhile: the URL stays queued under its own name.
-                self._note_hosts(result, cell, [(visit.queue.host_id, visit.queue.host)])
+                result.note_hosts(cell, [(visit.queue.host_id, visit.queue.host)])
                 continue
             for row_key in self._settle(cell, visit, archived):
                 self._count(cell, links, row_key, {})
             hand_to_indexer(cell, visit, changes)
             note_visit(cell, visit)
             if self._order.stores_trails and note_read(cell, visit, self._clock.now_s()):
-                self._note_hosts(result, cell, [(visit.queue.host_id, visit.queue.host)])
+                result.note_hosts(cell, [(visit.queue.host_id, visit.queue.host)])
             self._gather(cell, links, visit)
             rows.append(log_row(visit, archived))
         # Links inside the cell belong to the page's own transaction; the others go to the outbox below.
-        self._note_hosts(result, cell, frontier.add_links(links.pop(cell.number, {}).values(), self._clock.now_s()))
+        result.note_hosts(cell, frontier.add_links(links.pop(cell.number, {}).values(), self._clock.now_s()))
         # Evaluated after the links of this group were counted.
         if cell.watch is not None:
             cell.watch.evaluate()
@@ -477,7 +533,7 @@ class Committer:
             for from_cell, seq, found in bulks:
                 # A smaller number was merged before a crash.
                 if seq > mail.last_received(cell.frontier, from_cell):
-                    self._note_hosts(result, cell, cell.frontier.add_links(found, self._clock.now_s()))
+                    result.note_hosts(cell, cell.frontier.add_links(found, self._clock.now_s()))
                     mail.note_received(cell.frontier, from_cell, seq)
         result.new_urls += cell.frontier.known - known_before
 
@@ -489,7 +545,7 @@ class Committer:
             cell = self.cells[number]
             known_before = cell.frontier.known
             with cell.frontier.transaction():
-                self._note_hosts(result, cell, cell.frontier.add_links(of_cell, self._clock.now_s()))
+                result.note_hosts(cell, cell.frontier.add_links(of_cell, self._clock.now_s()))
             result.new_urls += cell.frontier.known - known_before
         group.seeds = []
 
@@ -504,7 +560,7 @@ class Committer:
         result.checks += renamed.checks
         for number, host in renamed.hosts:
             cell = self.cells[number]
-            self._note_hosts(result, cell, [(cell.frontier.host_id(host, self._clock.now_s()), host)])
+            result.note_hosts(cell, [(cell.frontier.host_id(host, self._clock.now_s()), host)])
 
     def _propagate_depths(self, compiled: CompiledSettings, result: CommitResult) -> bool:
         """Give the links of pages with a shorter path from a seed their new depth; return whether there were any."""
@@ -513,7 +569,7 @@ class Committer:
             known_before = cell.frontier.known
             touched = propagate_depths(cell, self.cell_number, compiled, self._clock.now_s(), self._rewrite_aliases)
             if touched is not None:
-                self._note_hosts(result, cell, touched)
+                result.note_hosts(cell, touched)
                 result.new_urls += cell.frontier.known - known_before
                 has_shorter = True
         return has_shorter
@@ -527,7 +583,7 @@ class Committer:
                     back = reconsider(
                         frontier, compiled.mark, compiled.may_fetch, lambda: self._clock.ticks_s() < until
                     )
-                    self._note_hosts(result, cell, back)
+                    result.note_hosts(cell, back)
                 if self._clock.ticks_s() >= until:
                     return
         if all(progress(cell.frontier, compiled.mark) == END for cell in self.cells):
@@ -561,11 +617,6 @@ class Committer:
             for item in items
         ]
         return checked, due_s
-
-    @staticmethod
-    def _note_hosts(result: CommitResult, cell: Cell, touched: Iterable[tuple[int, str]]) -> None:
-        for host_id, host in touched:
-            result.hosts[cell.number, host] = host_id
 
 
 def hand_to_indexer(cell: Cell, visit: ActiveVisit, changes: int) -> None:

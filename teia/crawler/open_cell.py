@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from teia.clock import Clock
 from teia.errors import StoreError
@@ -40,7 +41,11 @@ CLOSE_WAIT_S = 1.0
 
 
 class Cell:
-    """One cell, open for writing."""
+    """One cell, open for writing.
+
+    In a cluster an archive file may lie on another node's disk: `is_elsewhere` tells so of a file and its expected
+    size. `may_cut` tells whether records that were not committed may be cut off.
+    """
 
     def __init__(
         self,
@@ -50,11 +55,14 @@ class Cell:
         file_bytes: int,
         clock: Clock,
         journal: Journal | None = None,
+        is_elsewhere: Callable[[Path, int], bool] = lambda *_: False,
+        may_cut: Callable[[], bool] = lambda: True,
     ) -> None:
         self.number = folder.number
         self.folder = folder
         self.frontier = FrontierCell(folder.frontier, order, journal=journal)
         self._archive_arguments = (folder.archive, collection, folder.number, file_bytes, clock)
+        self._is_elsewhere, self._may_cut = is_elsewhere, may_cut
         self._must_rewind = False
         self.watch: TrapWatch | None = None
         """The trap detector, if the collection wants one."""
@@ -68,7 +76,9 @@ class Cell:
                 note_position(self.frontier, self.archive.position)
 
     def _open_archive(self) -> ArchiveWriter:
-        return ArchiveWriter(*self._archive_arguments, committed_position(self.frontier))
+        start = committed_position(self.frontier)
+        is_elsewhere = start is not None and self._is_elsewhere(self.folder.archive / start.file, start.offset)
+        return ArchiveWriter(*self._archive_arguments, start, past_damage=is_elsewhere)
 
     def watch_traps(self, max_depth: int) -> None:
         """Detect traps among the URLs of this cell from now on; links are followed to `max_depth`."""
@@ -87,8 +97,9 @@ class Cell:
         if row is None or not row[0]:
             return item
         file, offset = row
-        if self.frontier.journal is not None and not archive_path(self.folder.archive, file).exists():
-            return item  # the file is on another node
+        path = archive_path(self.folder.archive, file)
+        if not path.exists() and self._is_elsewhere(path, 0):
+            return item
         try:
             ArchiveReader(self.folder.archive).read(file, offset)
         except StoreError as error:
@@ -110,6 +121,8 @@ class Cell:
 
     def rewind(self) -> None:
         """Return to the committed position, after a group that was appended but could not be committed."""
+        if not self._may_cut():
+            return
         if self.frontier.is_in_doubt:  # an empty commit replaces the one that failed
             with self.frontier.transaction():
                 pass

@@ -103,9 +103,7 @@ class ImportCommitter(Committer):
             # In the transaction of the visit: after a crash, mark and data agree.
             if visit.source:
                 write_mark(cell, visit.source, visit.offset)
-        self._note_hosts(
-            result, cell, cell.frontier.add_links(links.pop(cell.number, {}).values(), self._clock.now_s())
-        )
+        result.note_hosts(cell, cell.frontier.add_links(links.pop(cell.number, {}).values(), self._clock.now_s()))
         for to_cell, found in links.items():
             mail.post(cell.frontier, to_cell, found.values())
         if cell.number in self._delivered:

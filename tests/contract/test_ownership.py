@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,19 +10,21 @@ from typing import Any
 import pytest
 
 from teia.cluster.cells.open_cells import ClusterCells
-from teia.cluster.cells.site_homes import SiteHomes
+from teia.cluster.crawl.commit import CellExchange
 from teia.cluster.crawl.ownership import CellOwnership
 from teia.config.sections import CourtesySettings
 from teia.crawler.commit import CommitGroup, CommitResult
 from teia.crawler.ownership import OneMachine, Ownership
 from teia.crawler.running_collection import REFILL_PAUSE_S
 from teia.crawler.visit import ActiveVisit
-from teia.frontier.cell.rows import QueuedUrl
+from teia.errors import StoreError
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostSchedule
 from teia.records import Fetched
 from teia.urls import key_of
 from tests.crawler.offline import OfflineCrawl, offline_crawl
+from tests.crawler.test_commit import repeat_every_commit
 
 ADDRESS = "192.0.2.1"
 WEB = {
@@ -40,11 +41,7 @@ def one_machine(_: OfflineCrawl) -> Ownership:
 def node(offline: OfflineCrawl) -> Ownership:
     """A node whose session is healthy and whose leases are all granted."""
     crawl, cells = offline.crawl, ClusterCells(dict(enumerate(offline.crawl.committer.cells)))
-    homes = SiteHomes((0, 512), [(cell.number, cell.frontier) for cell in cells])
-    exchange: Any = SimpleNamespace(
-        cells=cells, homes=homes, inbox=deque(), received={}, departures=deque(), must_merge=False,
-        arrived={}, departed=[], dropped=[], stored={0: 0, 1: 0},
-    )  # fmt: skip
+    exchange = CellExchange(crawl.committer, cells, (0, 512), offline.clock)
     leases: Any = SimpleNamespace(begin=lambda *_: 0.0, sites_at=lambda _: 1, finish=lambda *_: None)
     shares: Any = SimpleNamespace(remaining_share=lambda _: 1_000)
     return CellOwnership(crawl, exchange, lambda _: True, offline.clock, {}, leases, shares, None)
@@ -142,3 +139,38 @@ def test_an_observer_hears_of_every_visit_from_start_to_end(owned: Owned) -> Non
     owned.crawl.note_answer(visit, owned.schedule.politeness.address(ADDRESS), owned.now)
     owned.crawl.forget(visit)
     assert log.heard == [f"start {ADDRESS}", f"answer {ADDRESS}", f"end {ADDRESS}"]
+
+
+# ---- the commit, with the steps of each kind ------------------------------------------------------------------------
+
+
+def test_pages_and_links_to_all_cells_are_committed(owned: Owned) -> None:
+    """The whole web is crawled, each page once, over both cells."""
+    assert sorted(owned.offline.run()) == sorted(WEB)
+    assert sum(cell.frontier.queued for cell in owned.crawl.committer.cells) == 0
+    assert sum(cell.frontier.known for cell in owned.crawl.committer.cells) == len(WEB)
+
+
+def test_a_commit_that_failed_on_a_full_disk_is_repeated_and_counts_once(
+    owned: Owned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repeat_every_commit(monkeypatch, owned.crawl.committer)
+    assert sorted(owned.offline.run()) == sorted(WEB)
+    assert sum(cell.frontier.known for cell in owned.crawl.committer.cells) == len(WEB)
+
+
+def test_an_error_that_no_step_can_mend_ends_the_commit(owned: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise StoreError("the database is damaged")
+
+    monkeypatch.setattr(owned.crawl.committer, "_commit_cell", fail)
+    with pytest.raises(StoreError):
+        owned.offline.run(1)
+
+
+def test_seeds_are_committed_once(owned: Owned) -> None:
+    seeds = [FoundUrl("c.test", key_of("http://c.test/"), tail_of("http://c.test/", "c.test"), 0, in_links=0)]
+    known = sum(cell.frontier.known for cell in owned.crawl.committer.cells)
+    for _ in range(2):
+        owned.crawl.committer.commit(CommitGroup(seeds=list(seeds)))
+    assert sum(cell.frontier.known for cell in owned.crawl.committer.cells) == known + 1

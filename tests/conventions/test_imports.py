@@ -266,3 +266,21 @@ def test_what_only_an_extra_brings_is_imported_where_that_extra_is_needed() -> N
     for extra, areas in AREAS_OF_EXTRAS.items():
         for name in declared[extra] - declared[""]:
             assert _foreign()[name] <= areas, f"{name} comes with teia[{extra}] alone"
+
+
+def test_no_class_of_the_cluster_inherits_from_the_crawler() -> None:
+    """What differs between one machine and a node is passed in: `Ownership`, `CommitStep`, arguments of `Cell`."""
+    heirs = []
+    for module in modules():
+        if area_of(module.name) != "cluster":
+            continue
+        of_crawler = {
+            alias.asname or alias.name
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("teia.crawler")
+            for alias in node.names
+        }
+        for node in ast.walk(module.tree):
+            bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
+            heirs += [f"{module.name}: {base}" for base in bases if base.split(".")[0] in of_crawler]
+    assert heirs == []

@@ -31,30 +31,15 @@ from teia.frontier.cell.connection import CLUSTER
 from teia.frontier.cell.journal import RecordingConnection, applied_seq, apply, note_seq
 from teia.frontier.queue.order import order_named
 from teia.sqlite import sqlite_errors
-from teia.store.archive import ArchiveWriter, Position
+from teia.store.archive import Position
 from teia.store.root import CellFolder, CollectionFolder
 
 BATCH_BYTES = 8 << 20
 
 
-class ClusterCell(Cell):
-    """A cell in a cluster: the file of the archive's committed position may lie on another node's disk."""
-
-    def _open_archive(self) -> ArchiveWriter:
-        start = committed_position(self.frontier)
-        file = None if start is None else self.folder.archive / start.file
-        # Shorter than the log says, or read-only: the file is another node's, and a new one is begun.
-        is_elsewhere = start is not None and file is not None and (size_of(file) < start.offset or is_downloaded(file))
-        return ArchiveWriter(*self._archive_arguments, start, past_damage=is_elsewhere)
-
-    def rewind(self) -> None:
-        """Go back to the last commit.
-
-        If the log may have a newer record, keep the archive until the file catches up.
-        """
-        journal = self.frontier.journal
-        if not (isinstance(journal, LogJournal) and journal.must_catch_up):
-            super().rewind()
+def is_elsewhere(file: Path, size: int) -> bool:
+    """Tell whether an archive file is another node's: shorter here than the log says, or read-only."""
+    return size_of(file) < size or is_downloaded(file)
 
 
 def size_of(file: Path) -> int:
@@ -212,7 +197,12 @@ def opened_cell(
 ) -> Iterator[Cell]:
     """Open a cell that this node owns for writing."""
     order = order_named(config.collection.order, config.sydney)
-    cell = ClusterCell(folder, collection, order, config.archive.file_bytes, clock, LogJournal(log, thread))
+    journal = LogJournal(log, thread)
+    # If the log may have a newer record, the archive is kept until the file has caught up.
+    cell = Cell(
+        folder, collection, order, config.archive.file_bytes, clock, journal, is_elsewhere,
+        may_cut=lambda: not journal.must_catch_up,
+    )  # fmt: skip
     if config.sites.traps and config.parse.text:
         cell.watch_traps(config.scope.max_depth)
     try:

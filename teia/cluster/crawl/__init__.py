@@ -1,7 +1,7 @@
 """The crawl of one node: the crawler of one machine over the cells that this node owns.
 
 ownership             hosts that this node may request; open the cells that it owns
-commit                group commit with links from and to other cells
+commit                steps of the group commit: links from and to other cells
 limits                limits of a whole collection, shared by nodes
 shared_addresses      leases on addresses that several nodes need
 settings              settings and commands of users, agreed by all nodes

@@ -1,4 +1,4 @@
-"""Commits of one node: pages, and messages from other cells, into the cells owned here.
+"""Commits of one node: what it adds to the commit of one machine (crawler/commit.py), as a step of it.
 
 Links for other cells travel with the commit (mail.py). Those from other cells arrive by the stream; the next commit
 merges them and records the last message merged. A cell that was lost is left out. A commit that is too large for NATS
@@ -26,8 +26,7 @@ from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import mail
 from teia.frontier.cell.move_site import MAX_URLS, MovedSite, SiteRows, SiteTooLarge, urls_of
 from teia.frontier.cell.rows import FoundUrl
-from teia.frontier.queue.ledger import DelayEntry, Ledger
-from teia.store.archive import Stored
+from teia.frontier.queue.ledger import DelayEntry
 from teia.urls import site_of
 
 MAX_BULKS = 200
@@ -43,17 +42,21 @@ _KNOWN = "SELECT depth, found_by FROM hosts AS h JOIN urls AS u USING (slot, hos
 _log = logging.getLogger(__name__)
 
 
-class NodeCommitter(Committer):
-    """Committer for the cells owned here. Another thread fills `inbox` with (cell, number, links)."""
+class CellExchange:
+    """Messages between the cells owned here and all others, a `CommitStep` of `committer`.
 
-    cells: ClusterCells
+    Another thread fills `inbox` with (cell, number, links).
+    """
 
-    def __init__(self, cells: ClusterCells, starts: Sequence[int], ledger: Ledger, clock: Clock) -> None:
-        super().__init__(cells, starts, ledger, clock)
+    def __init__(self, committer: Committer, cells: ClusterCells, starts: Sequence[int], clock: Clock) -> None:
+        self.cells = cells
+        self._committer = committer
+        self._clock = clock
         self.inbox: deque[tuple[int, int, bytes]] = deque()
         self.homes = SiteHomes(starts, [(cell.number, cell.frontier) for cell in cells])
-        self.cell_number = self.homes.cell_number
-        self.visit_requests.announced.owners = HostOwners(self._is_here, self.homes.cell_number, self._forward)
+        committer.steps = (self,)
+        committer.cell_number = self.homes.cell_number
+        committer.visit_requests.announced.owners = HostOwners(self._is_here, self.homes.cell_number, self._forward)
         self.departures: deque[Departure] = deque()
         """Sites to be sent to other cells with the next commit; filled by the crawl's loop."""
         self.departed: list[tuple[Departure, MovedSite | None]] = []
@@ -99,33 +102,66 @@ class NodeCommitter(Committer):
             # an empty change makes the record that carries the posts
             frontier.db.execute("DELETE FROM meta WHERE name = ''")
 
-    def commit(self, group: CommitGroup) -> CommitResult:
-        """Commit a group; leave out everything that belongs to a lost cell."""
-        while True:
-            self._leave_out_lost(group)
-            self._delays = {entry.name: entry for entry in group.delays if entry.kind == "server"}
-            try:
-                if not self.is_winding_up:  # else the cells' next owner merges it
-                    self._merge_received({visit.queue.cell for visit in group.visits}, group.result)
-                result = super().commit(group)
-                if not self.is_winding_up:
-                    self._send_sites()
-                self._max_bulks = MAX_BULKS
-                return result
-            except TooLarge:
-                # Either is halved until the batch fits: the messages merged, or the pages.
-                bulks = min(self._max_bulks, max(map(len, self.received.values()), default=0))
-                if len(group.visits) <= 1 and bulks <= 1:
-                    raise
-                self._max_bulks = max(1, bulks // 2)
-                if len(group.visits) > 1:
-                    self._commit_half(group)
-            except CellLost as error:
-                # The cell is another node's. Its visits are left out in the next pass; the other cells continue.
-                self.cells.drop(error.cell)
-                self.lost.add(error.cell)
-                if self.refresh is not None:
-                    self.refresh.forget_hosts(error.cell)
+    # -- steps of a commit ---------------------------------------------------------------------------------
+
+    def start(self, group: CommitGroup) -> None:
+        """Leave out everything that belongs to a lost cell, merge messages, and forward seeds of other nodes."""
+        self._leave_out_lost(group)
+        self._delays = {entry.name: entry for entry in group.delays if entry.kind == "server"}
+        if not self._committer.is_winding_up:  # else the cells' next owner merges it
+            self._merge_received({visit.queue.cell for visit in group.visits}, group.result)
+        self._forward_seeds(group)
+
+    def enter_cell(self, cell: Cell, result: CommitResult) -> None:
+        self._merge(cell, self._next_bulks(cell.number), result)
+
+    def leave_cell(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
+        """Write longer delays and the number of pages to the cell: its next owner does not have this node's ledger."""
+        delays = {name: self._delays[name] for visit in visits if (name := visit.queue.server.name) in self._delays}
+        rows = [
+            (DELAY + name, entry.ready_at_s) for name, entry in delays.items() if entry.delay_s > self.usual_delay_s
+        ]
+        pages = sum(is_stored(visit) for visit in visits)
+        rows += [(STORED, self.stored[cell.number] + pages)] if pages else []
+        cell.frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+
+    def finish_cell(self, cell: Cell, visits: Sequence[ActiveVisit], result: CommitResult) -> None:
+        result.new_urls -= self._moved_urls
+        self._apply_forwarded()
+        self.stored[cell.number] += sum(is_stored(visit) for visit in visits)
+        self._note_merged(cell.number)
+
+    def undo_cell(self, cell: Cell) -> None:
+        """Read again where sites live: a message in the failed transaction may have moved one."""
+        self.homes.read(cell.number, cell.frontier)
+
+    def end(self) -> None:
+        if not self._committer.is_winding_up:
+            self._send_sites()
+        self._max_bulks = MAX_BULKS
+
+    def can_retry(self, group: CommitGroup, error: Exception) -> bool:
+        """Continue without a lost cell, and in parts if the commit is too large for NATS."""
+        if isinstance(error, CellLost):
+            # The cell is another node's. Its visits are left out in the next pass; the other cells continue.
+            self.cells.drop(error.cell)
+            self.lost.add(error.cell)
+            self._forget_hosts(error.cell)
+            return True
+        # Either is halved until the batch fits: the messages merged, or the pages.
+        bulks = min(self._max_bulks, max(map(len, self.received.values()), default=0))
+        if not isinstance(error, TooLarge) or (len(group.visits) <= 1 and bulks <= 1):
+            return False
+        self._max_bulks = max(1, bulks // 2)
+        if len(group.visits) > 1:
+            self._commit_half(group)
+        return True
+
+    # -- parts of these steps ------------------------------------------------------------------------------
+
+    def _forget_hosts(self, cell: int, names: Collection[str] | None = None) -> None:
+        if self._committer.refresh is not None:
+            self._committer.refresh.forget_hosts(cell, names)
 
     def _commit_half(self, group: CommitGroup) -> None:
         """Commit half of a group's pages first: the links of all lead to more cells than one batch reaches."""
@@ -134,7 +170,7 @@ class NodeCommitter(Committer):
         part = CommitGroup(group.visits[:half], group.settled, delays=group.delays, result=group.result)
         others = group.visits[half:]
         try:
-            self.commit(part)
+            self._committer.commit(part)
         finally:
             group.visits = part.visits + others
 
@@ -167,8 +203,8 @@ class NodeCommitter(Committer):
                         raise
             self.departures.popleft()
             self.departed.append((leaving, moved))
-            if moved is not None and self.refresh is not None:
-                self.refresh.forget_hosts(leaving.cell, set(moved.hosts))
+            if moved is not None:
+                self._forget_hosts(leaving.cell, set(moved.hosts))
 
     def _receive(self, cell: Cell, bulks: Iterable[tuple[int, int, CellMessage]], result: CommitResult) -> None:
         """Merge messages of other cells, in a commit of their own."""
@@ -192,8 +228,8 @@ class NodeCommitter(Committer):
                 known = frontier.known
                 if isinstance(message, ForwardedSignals):
                     self._forwarded.append(message)
-                self._note_hosts(
-                    result, cell, self.homes.apply_message(cell.number, frontier, message, now_s, links_to_forward)
+                result.note_hosts(
+                    cell, self.homes.apply_message(cell.number, frontier, message, now_s, links_to_forward)
                 )
                 if isinstance(message, SiteRows):
                     self._moved_urls += frontier.known - known
@@ -204,21 +240,10 @@ class NodeCommitter(Committer):
 
     def _apply_forwarded(self) -> None:
         forwarded, self._forwarded = self._forwarded, []
-        self.visit_requests.announced.forwarded.extend(forwarded)
+        self._committer.visit_requests.announced.forwarded.extend(forwarded)
 
-    def _commit_cell(self, cell: Cell, visits: Sequence[ActiveVisit], result: CommitResult) -> None:
-        try:
-            super()._commit_cell(cell, visits, result)
-        except BaseException:
-            self.homes.read(cell.number, cell.frontier)
-            raise
-        result.new_urls -= self._moved_urls
-        self._apply_forwarded()
-        self.stored[cell.number] += sum(is_stored(visit) for visit in visits)
-        self._note_merged(cell.number)
-
-    def _absorb_seeds(self, group: CommitGroup, result: CommitResult) -> None:
-        """Add seeds; forward those of a site that was sent away."""
+    def _forward_seeds(self, group: CommitGroup) -> None:
+        """Forward seeds of a site that was sent away."""
         for seed in group.seeds:
             site = site_of(seed.host)
             if not self.homes.lives_here(site):
@@ -229,7 +254,6 @@ class NodeCommitter(Committer):
                     frontier.db.execute("DELETE FROM meta WHERE name = ''")
         here = [seed for seed in group.seeds if self.homes.lives_here(site_of(seed.host))]
         group.seeds = [seed for seed in here if not self._is_known(seed)]  # seeds are added again in every shift
-        super()._absorb_seeds(group, result)
 
     def _is_known(self, seed: FoundUrl) -> bool:
         """Tell whether a cell knows a URL so well that adding it would change nothing; that is worth no record."""
@@ -290,24 +314,6 @@ class NodeCommitter(Committer):
         else:
             self._waiting_since.pop(number, None)
             self._with_new_urls.discard(number)
-
-    def _record(
-        self,
-        cell: Cell,
-        visits: Sequence[ActiveVisit],
-        stored: dict[ActiveVisit, tuple[Stored, ...]],
-        result: CommitResult,
-    ) -> None:
-        self._merge(cell, self._next_bulks(cell.number), result)
-        super()._record(cell, visits, stored, result)
-        delays = {name: self._delays[name] for visit in visits if (name := visit.queue.server.name) in self._delays}
-        # Longer delays go with the cell: its next owner does not have this node's ledger.
-        rows = [
-            (DELAY + name, entry.ready_at_s) for name, entry in delays.items() if entry.delay_s > self.usual_delay_s
-        ]
-        pages = sum(is_stored(visit) for visit in visits)
-        rows += [(STORED, self.stored[cell.number] + pages)] if pages else []
-        cell.frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
 
 
 def is_stored(visit: ActiveVisit) -> bool:

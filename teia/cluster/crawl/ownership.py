@@ -20,12 +20,13 @@ from teia.cluster.cells.log import CellLog
 from teia.cluster.cells.open_cells import ClusterCells, opened_cell
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.site_homes import SiteHomes, long_delays
-from teia.cluster.crawl.commit import NodeCommitter
+from teia.cluster.crawl.commit import CellExchange
 from teia.cluster.crawl.limits import LimitShares
 from teia.cluster.crawl.shared_addresses import AddressLeases
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.placing.site_analyzer import Analyzer
 from teia.config.sections import Config
+from teia.crawler.commit import Committer
 from teia.crawler.compiled_settings import compile_settings, remove_old_copies
 from teia.crawler.keep_fresh.keep_fresh import Refresh
 from teia.crawler.keep_fresh.visit_all_again import RevisitAll
@@ -76,7 +77,7 @@ class CellOwnership:
     def __init__(
         self,
         crawl: Crawl,
-        exchange: NodeCommitter,
+        exchange: CellExchange,
         may_fetch: Callable[[int], bool],
         clock: Clock,
         taken_at: Mapping[int, float],
@@ -268,7 +269,9 @@ def open_owned(
             for each in folder.cells()
             if each.number in logs
         }
-        committer = NodeCommitter(ClusterCells(cells), starts, ledger, clock)
+        owned = ClusterCells(cells)
+        committer = Committer(owned, starts, ledger, clock)
+        exchange = CellExchange(committer, owned, starts, clock)
         if config.collection.order == pagerank.name:
             committer.pagerank = CrawlPageRank(folder.ranks, committer.cells, clock)
         if config.refresh.keep:
@@ -280,8 +283,8 @@ def open_owned(
         compiled = compile_settings(config, folder.lists)
         remove_old_copies(folder.lists, compiled)
         crawl = Crawl(0, folder.name, config, committer, starts, compiled.read_settings, compiled)
-        analyzer = analyze(committer.homes)
-        crawl.ownership = CellOwnership(crawl, committer, may_fetch, clock, taken_at, leases, shares, analyzer)
+        analyzer = analyze(exchange.homes)
+        crawl.ownership = CellOwnership(crawl, exchange, may_fetch, clock, taken_at, leases, shares, analyzer)
         crawl.add_seeds([seed for seed in compiled.seeds if crawl.ownership.owns(split(seed).host)])
         with open_announcements(committer.visit_requests.announced, folder.signals, config, crawl.is_in_scope):
             yield [crawl]

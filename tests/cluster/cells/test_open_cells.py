@@ -17,15 +17,15 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.cluster.cells.log import CellLost, TooLarge
-from teia.cluster.cells.open_cells import ClusterCell, ClusterCells, OwnTail, _in_thread, prepare_cells
+from teia.cluster.cells.open_cells import ClusterCells, OwnTail, _in_thread, prepare_cells
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.site_homes import FORWARDED, SiteHomes
-from teia.cluster.crawl.commit import MAX_BULKS, MERGE_WITHIN_S, NodeCommitter
+from teia.cluster.crawl.commit import MAX_BULKS, MERGE_WITHIN_S, CellExchange
 from teia.cluster.crawl.ownership import AHEAD, GATHER_S, LATE_S, CellOwnership
 from teia.cluster.placing.site_analyzer import Analyzer
 from teia.config.sections import Config, CourtesySettings, PlacementSettings
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
-from teia.crawler.open_cell import note_position
+from teia.crawler.open_cell import Cell, note_position
 from teia.crawler.signals_in.announcements import Announcements, open_announcements
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals
 from teia.crawler.signals_in.inbox import open_inbox
@@ -112,7 +112,8 @@ def test_what_the_log_may_name_is_not_cut_off_the_archive(
     with pytest.raises(type(problem)):
         journal.publish(b"changes")
     assert journal.must_catch_up is must_catch_up
-    cell = ClusterCell.__new__(ClusterCell)
+    cell = Cell.__new__(Cell)
+    cell._may_cut = lambda: not journal.must_catch_up
     reopened = []
     cell.frontier = SimpleNamespace(journal=journal, is_in_doubt=False)  # type: ignore[assignment]
     cell.archive = SimpleNamespace(close=lambda: reopened.append(1))  # type: ignore[assignment]
@@ -122,13 +123,15 @@ def test_what_the_log_may_name_is_not_cut_off_the_archive(
 
 
 class Listener:
-    """A committer as far as it hears what others sent; `queued` says in which cells there is something to do."""
+    """An exchange as far as it hears what others sent; `queued` says in which cells there is something to do."""
 
     def __init__(self, **queued: int) -> None:
         self.clock = VirtualClock()
         self.taken: list[tuple[object, list[int]]] = []
         self.full = False
-        committer = self.committer = NodeCommitter.__new__(NodeCommitter)
+        committer = self.committer = CellExchange.__new__(CellExchange)
+        committer._committer = Committer.__new__(Committer)
+        committer._committer.steps = (committer,)
         frontiers = {int(name[-1]): SimpleNamespace(queued=count) for name, count in queued.items()}
         cells = {number: SimpleNamespace(number=number, frontier=frontier) for number, frontier in frontiers.items()}
         committer.cells = ClusterCells(cells)  # type: ignore[arg-type]
@@ -246,9 +249,8 @@ def test_pages_whose_links_lead_to_too_many_cells_are_committed_in_parts(monkeyp
         group.settled, group.visits = group.settled + visits, []
         return group.result
 
-    monkeypatch.setattr(Committer, "commit", commit)
-    committer = Listener(cell_1=0).committer
-    committer._leave_out_lost = committer._send_sites = lambda *_: None  # type: ignore[method-assign]
+    monkeypatch.setattr(Committer, "_try_commit", commit)
+    committer = Listener(cell_1=0).committer._committer
     queue = SimpleNamespace(cell=1)
     group = CommitGroup([SimpleNamespace(number=number, cells=400, queue=queue) for number in range(8)])  # type: ignore[misc]
     with pytest.raises(DiskFull):
@@ -265,9 +267,15 @@ def test_what_others_sent_is_merged_in_parts_where_it_is_too_much_to_be_passed_o
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However few pages there are: else the cell could be committed by no node any more."""
-    monkeypatch.setattr(Committer, "commit", lambda _, group: group.result)
     listener = Listener(cell_1=0)
     committer, take = listener.committer, listener._take
+
+    def commit(_: Committer, group: CommitGroup) -> CommitResult:
+        committer.start(group)
+        committer.end()
+        return group.result
+
+    monkeypatch.setattr(Committer, "_try_commit", commit)
 
     def small(cell: Any, bulks: Any, done: object) -> None:
         if len(bulks) > 30:
@@ -277,7 +285,7 @@ def test_what_others_sent_is_merged_in_parts_where_it_is_too_much_to_be_passed_o
     committer._receive = small  # type: ignore[method-assign]
     committer._leave_out_lost = committer._send_sites = lambda *_: None  # type: ignore[method-assign]
     listener.get(*((1, seq) for seq in range(MAX_BULKS)))
-    committer.commit(CommitGroup([]))
+    committer._committer.commit(CommitGroup([]))
     assert [seq for _, bulks in listener.taken for seq in bulks] == list(range(MAX_BULKS))
     assert (committer.merged, committer.received, committer._max_bulks) == ({1: MAX_BULKS - 1}, {}, MAX_BULKS)
 
@@ -309,7 +317,7 @@ def test_announcements_of_other_nodes_are_taken_up_once_however_often_their_comm
         del committer._receive
         committer.cells[1].frontier = frontier
         committer.homes = SiteHomes([0], [(1, frontier)])
-        committer.visit_requests = SimpleNamespace(announced=announced)  # type: ignore[assignment]
+        committer._committer.visit_requests = SimpleNamespace(announced=announced)  # type: ignore[assignment]
         page = Announcement("http://a.test/", PROXY, 5.0, 6.0)
         with open_announcements(announced, tmp_path / "signals.sqlite", Config(), lambda _: True):
             committer.inbox.append((1, 10, FORWARDED + msgspec.msgpack.encode(ForwardedSignals([page]))))

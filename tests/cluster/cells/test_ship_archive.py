@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.cluster.cells.open_cells import ClusterCell, is_downloaded
+from teia.cluster.cells.open_cells import is_downloaded, is_elsewhere
 from teia.cluster.cells.ship_archive import ArchiveTransfers
 from teia.cluster.nats.objects import FileObjects
 from teia.cluster.nats.thread import LoopThread
-from teia.crawler.open_cell import committed_position, note_position
+from teia.crawler.open_cell import Cell, committed_position, note_position
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.queue.order import breadth
 from teia.store.archive import Position, archive_path, serial_of
@@ -75,7 +75,7 @@ def test_nobody_appends_to_a_file_that_was_brought(thread: LoopThread, tmp_path:
     path = folder.archive / FILE.format(4)
     path.chmod(0o444)
     for _ in range(2):
-        cell = ClusterCell(folder, "main", breadth, 1 << 20, WallClock())
+        cell = Cell(folder, "main", breadth, 1 << 20, WallClock(), is_elsewhere=is_elsewhere)
         position = committed_position(cell.frontier)
         cell.close()
         assert position is not None
@@ -87,7 +87,7 @@ def test_files_of_a_cell_are_numbered_on_from_another_nodes_last(tmp_path: Path)
     folder = folder_of(tmp_path / "b")
     commit(folder, 9, b"from another node")
     (folder.archive / FILE.format(9)).unlink()
-    cell = ClusterCell(folder, "main", breadth, 1 << 20, WallClock())
+    cell = Cell(folder, "main", breadth, 1 << 20, WallClock(), is_elsewhere=is_elsewhere)
     assert serial_of(cell.archive.position.file) == 10
     cell.close()
 

@@ -15,7 +15,7 @@ import pytest
 
 from teia.cluster.cells.open_cells import ClusterCells
 from teia.cluster.cells.site_homes import Departure, SiteHomes, decode_message
-from teia.cluster.crawl.commit import NodeCommitter
+from teia.cluster.crawl.commit import CellExchange
 from teia.config.load import to_toml
 from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
@@ -228,7 +228,7 @@ def test_a_site_that_fits_into_no_message_stays_where_it_is(cells: Cells) -> Non
         frontier.store_robots(frontier.host_id(SITE, NOW_S), SITE, f"http://{SITE}", NOW_S, "200", 200, body)
     before = rows_of(cells.cells[HOME])
     cells.post.sent.clear()
-    committer = NodeCommitter.__new__(NodeCommitter)
+    committer = CellExchange.__new__(CellExchange)
     committer.cells = ClusterCells({HOME: SimpleNamespace(frontier=cells.cells[HOME])})  # type: ignore[dict-item]
     committer.homes, committer.departed = cells.homes[HOME], []
     leaving = Departure(SITE, HOME, THERE, {})
