@@ -85,8 +85,7 @@ class OneMachine:
     def begin_request(self, queue: HostQueue, schedule: HostSchedule, now: float) -> bool:  # noqa: ARG002
         return True
 
-    def add_host(self, queue: HostQueue, schedule: HostSchedule) -> None:
-        pass
+    def add_host(self, queue: HostQueue, schedule: HostSchedule) -> None: ...
 
     def wants_commit(self, now: float) -> bool | None:  # noqa: ARG002
         return None
@@ -94,8 +93,6 @@ class OneMachine:
     def tick(self, now: float) -> bool:  # noqa: ARG002
         return False
 
-    def before_results(self, schedule: HostSchedule) -> None:
-        pass
+    def before_results(self, schedule: HostSchedule) -> None: ...
 
-    def after_results(self) -> None:
-        pass
+    def after_results(self) -> None: ...

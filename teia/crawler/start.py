@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from teia.clock import Clock
 from teia.config.sections import Config
@@ -27,6 +27,7 @@ from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
 from teia.crawler.loop import Crawler
 from teia.crawler.open_cell import Cell
 from teia.crawler.order_hints import agree_on_kinds
+from teia.crawler.ownership import OneMachine, Ownership
 from teia.crawler.proxy_collector import run_collectors
 from teia.crawler.resources import PER_CHILD, DiskSpace, allot_sockets, count_open_files, raise_limit
 from teia.crawler.robots import RobotsCache
@@ -152,7 +153,29 @@ def _build_crawl(
 ) -> Crawl:
     focus = _focus_of(root, config, clock)
     cells = stack.enter_context(_open_cells(folder, config, clock))
-    starts = folder.starts()
+    if focus is not None:
+        agree_on_kinds(cells, focus)
+    crawl = build_crawl(folder, config, cells, folder.starts(), ledger, clock, since_s, stack)
+    crawl.number, crawl.read_settings = number, with_focus(crawl.read_settings, focus)
+    _retry_seeds(crawl, clock.now_s())
+    if config.sites.aliases:
+        crawl.load_aliases()
+    return crawl
+
+
+def build_crawl(
+    folder: CollectionFolder,
+    config: Config,
+    cells: Sequence[Cell],
+    starts: tuple[int, ...],
+    ledger: Ledger,
+    clock: Clock,
+    since_s: Mapping[str, float] | None,
+    stack: ExitStack,
+    own: Callable[[Crawl], Ownership] = lambda _: OneMachine(),
+    kept_elsewhere: Callable[[], int] = lambda: 0,
+) -> Crawl:
+    """Make a crawl over open cells; `stack` closes its files. A node passes its ownership and the pages others keep."""
     committer = Committer(cells, starts, ledger, clock)
     if config.collection.order == pagerank.name:
         from teia.crawler.pagerank_order import CrawlPageRank
@@ -163,22 +186,17 @@ def _build_crawl(
         from teia.crawler.keep_fresh.weights import weigher
 
         weigh = weigher(config.refresh, folder.ranks)
-        committer.refresh = Refresh(cells, config, clock, weigh)
+        committer.refresh = Refresh(cells, config, clock, weigh, kept_elsewhere)
         stack.callback(committer.refresh.close)
     elif since_s and folder.name in since_s:
         from teia.crawler.keep_fresh.visit_all_again import RevisitAll
 
         committer.refresh = RevisitAll(cells, since_s[folder.name], config, clock)
-    if focus is not None:
-        agree_on_kinds(cells, focus)
     compiled = compile_settings(config, folder.lists)
     remove_old_copies(folder.lists, compiled)
-    read_settings = with_focus(compiled.read_settings, focus)
-    crawl = Crawl(number, folder.name, config, committer, starts, read_settings, compiled)
-    crawl.add_seeds(list(compiled.seeds))
-    _retry_seeds(crawl, clock.now_s())
-    if config.sites.aliases:
-        crawl.load_aliases()
+    crawl = Crawl(0, folder.name, config, committer, starts, compiled.read_settings, compiled)
+    crawl.ownership = own(crawl)
+    crawl.add_seeds([seed for seed in compiled.seeds if crawl.ownership.owns(split(seed).host)])
     stack.enter_context(
         open_announcements(committer.visit_requests.announced, folder.signals, config, crawl.is_in_scope)
     )
@@ -193,7 +211,7 @@ def _open_cells(folder: CollectionFolder, config: Config, clock: Clock) -> Itera
     """
     for each in folder.cells():
         check_format(each.frontier, VERSION)
-    opening = _run_parallel(lambda each: _open_cell(each, folder.name, config, clock), folder.cells())
+    opening = _run_parallel(lambda each: open_cell(each, folder.name, config, clock), folder.cells())
     # Cells that did open are closed even if another one failed.
     opened = [each.result() for each in opening if each.exception() is None]
     try:
@@ -205,9 +223,10 @@ def _open_cells(folder: CollectionFolder, config: Config, clock: Clock) -> Itera
             closed.result()
 
 
-def _open_cell(folder: CellFolder, collection: str, config: Config, clock: Clock) -> Cell:
+def open_cell(folder: CellFolder, collection: str, config: Config, clock: Clock, **of_node: Any) -> Cell:
+    """Open a cell for writing; `of_node` are the arguments of `Cell` that a node adds."""
     order = order_named(config.collection.order, config.sydney)
-    cell = Cell(folder, collection, order, config.archive.file_bytes, clock)
+    cell = Cell(folder, collection, order, config.archive.file_bytes, clock, **of_node)
     if config.sites.traps and config.parse.text:  # without their text all pages look alike
         cell.watch_traps(config.scope.max_depth)
     return cell

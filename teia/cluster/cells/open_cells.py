@@ -24,12 +24,12 @@ from teia.cluster.nats.thread import LoopThread
 from teia.config.sections import Config
 from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
 from teia.crawler.open_cell import Cell, committed_position
+from teia.crawler.start import open_cell
 from teia.durable import disk_errors
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CLUSTER
 from teia.frontier.cell.journal import RecordingConnection, applied_seq, apply, note_seq
-from teia.frontier.queue.order import order_named
 from teia.sqlite import sqlite_errors
 from teia.store.archive import Position
 from teia.store.root import CellFolder, CollectionFolder
@@ -196,15 +196,12 @@ def opened_cell(
     folder: CellFolder, collection: str, config: Config, clock: Clock, log: CellLog, thread: LoopThread
 ) -> Iterator[Cell]:
     """Open a cell that this node owns for writing."""
-    order = order_named(config.collection.order, config.sydney)
     journal = LogJournal(log, thread)
-    # If the log may have a newer record, the archive is kept until the file has caught up.
-    cell = Cell(
-        folder, collection, order, config.archive.file_bytes, clock, journal, is_elsewhere,
+    cell = open_cell(
+        folder, collection, config, clock, journal=journal, is_elsewhere=is_elsewhere,
+        # If the log may have a newer record, the archive is kept until the file has caught up.
         may_cut=lambda: not journal.must_catch_up,
     )  # fmt: skip
-    if config.sites.traps and config.parse.text:
-        cell.watch_traps(config.scope.max_depth)
     try:
         yield cell
         with suppress(ClusterError):  # this node may have lost it

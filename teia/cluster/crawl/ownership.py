@@ -26,25 +26,18 @@ from teia.cluster.crawl.shared_addresses import AddressLeases
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.placing.site_analyzer import Analyzer
 from teia.config.sections import Config
-from teia.crawler.commit import Committer
-from teia.crawler.compiled_settings import compile_settings, remove_old_copies
-from teia.crawler.keep_fresh.keep_fresh import Refresh
-from teia.crawler.keep_fresh.visit_all_again import RevisitAll
-from teia.crawler.keep_fresh.weights import weigher
 from teia.crawler.ownership import VisitObserver
-from teia.crawler.pagerank_order import CrawlPageRank
 from teia.crawler.running_collection import REFILL_PAUSE_S, Crawl
-from teia.crawler.signals_in.announcements import open_announcements
+from teia.crawler.start import build_crawl
 from teia.crawler.visit import ActiveVisit
 from teia.errors import ClusterError
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.host_rules import delay_of
 from teia.frontier.queue.ledger import Ledger
-from teia.frontier.queue.order import pagerank
 from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.store.root import Root
-from teia.urls import site_of, split
+from teia.urls import site_of
 
 CHECK_AGAIN_S, CHECK_SOON_S = 0.25, 0.05
 GATHER_S = 2.0
@@ -270,24 +263,14 @@ def open_owned(
             if each.number in logs
         }
         owned = ClusterCells(cells)
-        committer = Committer(owned, starts, ledger, clock)
-        exchange = CellExchange(committer, owned, starts, clock)
-        if config.collection.order == pagerank.name:
-            committer.pagerank = CrawlPageRank(folder.ranks, committer.cells, clock)
-        if config.refresh.keep:
-            weigh = weigher(config.refresh, folder.ranks)
-            committer.refresh = Refresh(committer.cells, config, clock, weigh, shares.refreshed_elsewhere)
-            stack.callback(committer.refresh.close)
-        elif since_s:
-            committer.refresh = RevisitAll(committer.cells, since_s[folder.name], config, clock)
-        compiled = compile_settings(config, folder.lists)
-        remove_old_copies(folder.lists, compiled)
-        crawl = Crawl(0, folder.name, config, committer, starts, compiled.read_settings, compiled)
-        analyzer = analyze(exchange.homes)
-        crawl.ownership = CellOwnership(crawl, exchange, may_fetch, clock, taken_at, leases, shares, analyzer)
-        crawl.add_seeds([seed for seed in compiled.seeds if crawl.ownership.owns(split(seed).host)])
-        with open_announcements(committer.visit_requests.announced, folder.signals, config, crawl.is_in_scope):
-            yield [crawl]
+
+        def own(crawl: Crawl) -> CellOwnership:
+            exchange = CellExchange(crawl.committer, owned, starts, clock)
+            analyzer = analyze(exchange.homes)
+            return CellOwnership(crawl, exchange, may_fetch, clock, taken_at, leases, shares, analyzer)
+
+        kept_elsewhere = shares.refreshed_elsewhere
+        yield [build_crawl(folder, config, owned, starts, ledger, clock, since_s, stack, own, kept_elsewhere)]
 
 
 def ownership_of(crawl: Crawl) -> CellOwnership:
