@@ -44,6 +44,10 @@ class Ownership(Protocol):
     def waits_for_every_commit(self) -> bool:
         """True if a stop waits for a commit without limit. A node does: NATS may be unreachable for a while."""
 
+    @property
+    def gets_forwarded_signals(self) -> bool:
+        """True if other machines forward the signals for this one, so that it may crawl without a socket of its own."""
+
     def owns(self, host: str) -> bool:
         """Tell whether this machine requests a host."""
 
@@ -75,6 +79,7 @@ class OneMachine:
     observers: Sequence[VisitObserver] = ()
     decides_end = True
     waits_for_every_commit = False
+    gets_forwarded_signals = False
 
     def owns(self, host: str) -> bool:  # noqa: ARG002
         return True

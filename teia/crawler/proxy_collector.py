@@ -314,8 +314,7 @@ async def run_collectors(
             try:
                 socket = AnnouncementSocket(Path(path))
             except ConfigError as error:
-                has_other_nodes = all(crawl.committer.visit_requests.announced.owners is not None for crawl in wanting)
-                if isinstance(error, PathTaken) and has_other_nodes:
+                if isinstance(error, PathTaken) and all(crawl.ownership.gets_forwarded_signals for crawl in wanting):
                     logger.warning("%s; signals received by other nodes are still forwarded to this one", error)
                     continue
                 if park is None:

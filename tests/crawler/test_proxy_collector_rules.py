@@ -132,7 +132,7 @@ def test_a_new_page_whose_host_went_to_another_node_while_the_cache_was_asked_is
     with offline_crawl(WEB, tmp_path, f"{HERE}/", **SETTINGS) as crawl:
         crawl.run()
         proxy, is_here = Proxy(crawl), [True]
-        elsewhere = HostOwners(lambda _: is_here[0], lambda _: 0, lambda *_: None)
+        elsewhere = HostOwners(lambda _: 0, lambda _: is_here[0])
         crawl.crawl.committer.visit_requests.announced.owners = elsewhere
         proxy.announce(f"{HERE}/new")
         crawl._commit(CommitGroup())
@@ -194,8 +194,7 @@ def test_a_node_goes_on_where_another_listens_and_nowhere_else(
             settings = SETTINGS | {"signals__socket": f"{folder}/{name}"}
             with offline_crawl(WEB, tmp_path, f"{HERE}/", **settings) as crawl:
                 proxy = Proxy(crawl)
-                elsewhere = HostOwners(lambda _: True, lambda _: 0, lambda *_: None)
-                crawl.crawl.committer.visit_requests.announced.owners = elsewhere if is_node else None
+                crawl.crawl.ownership = cast("Any", SimpleNamespace(gets_forwarded_signals=is_node))
 
                 async def listen(proxy: Proxy = proxy, crawl: OfflineCrawl = crawl) -> None:
                     crawler = cast("Any", SimpleNamespace(crawls=[crawl.crawl]))

@@ -56,7 +56,7 @@ class CellExchange:
         self.homes = SiteHomes(starts, [(cell.number, cell.frontier) for cell in cells])
         committer.steps = (self,)
         committer.cell_number = self.homes.cell_number
-        committer.visit_requests.announced.owners = HostOwners(self._is_here, self.homes.cell_number, self._forward)
+        committer.visit_requests.announced.owners = HostOwners(self.homes.cell_number, self._is_here, self._forward)
         self.departures: deque[Departure] = deque()
         """Sites to be sent to other cells with the next commit; filled by the crawl's loop."""
         self.departed: list[tuple[Departure, MovedSite | None]] = []

@@ -66,6 +66,7 @@ class CellOwnership:
 
     decides_end = False
     waits_for_every_commit = True
+    gets_forwarded_signals = True
 
     def __init__(
         self,

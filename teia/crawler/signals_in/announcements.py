@@ -40,7 +40,7 @@ from teia.records import Fetched
 from teia.signals.announce import PROXY, Announcement, AnnouncementInbox
 from teia.signals.indexnow import FIRST, IndexNowKeys
 from teia.sqlite import sqlite_errors, transaction, unless_busy
-from teia.urls import cell_of, key_of, site_of, slot_of, split
+from teia.urls import host_to_cell, key_of, site_of, slot_of, split
 
 MAX_RECEIVED = 10_000
 """Maximum number of announcements between two commits; more are dropped and counted."""
@@ -91,7 +91,7 @@ class Announcements:
     """Announcements of one collection while it is crawled; the module docstring says which thread calls what."""
 
     def __init__(self, cells: Sequence[Cell], starts: Sequence[int], clock: Clock) -> None:
-        self._cells, self._starts, self._clock = cells, starts, clock
+        self._cells, self._clock = cells, clock
         self._inbox: AnnouncementInbox | None = None
         self._path = Path()
         self._settings = SignalsSettings()
@@ -108,8 +108,7 @@ class Announcements:
         self.refused: deque[ActiveVisit] = deque()
         """Arrivals of hosts that this node does not crawl any more; the loop drops them."""
         self.visits: deque[str] = deque(maxlen=MAX_RECEIVED)
-        self.owners: HostOwners | None = None
-        """The owners of hosts that other nodes crawl; None on one machine."""
+        self.owners = HostOwners(host_to_cell(starts))
         self.forwarded: deque[ForwardedSignals] = deque()
         """Messages of other nodes, until the next check."""
         self._config = Config()
@@ -252,7 +251,7 @@ class Announcements:
                 self.wanted.append(wanted)
         for _ in range(min(VISITED_AT_ONCE, len(self.visits))):
             url = self.visits.popleft()
-            if self._is_here(split(url).host):
+            if self.owners.is_here(split(url).host):
                 touched.append(self._queue_visit(url, now_s))
             else:
                 self.count("refused")
@@ -263,21 +262,19 @@ class Announcements:
     def _take_due(self, inbox: AnnouncementInbox, kind: str, before_s: float, limit: int) -> list[Announcement]:
         due = inbox.due(kind, before_s, limit)
         # Forwarded before it is deleted: a crash between the two sends it twice, which is harmless.
-        if due and self.owners is not None:
-            due = self._forward(inbox, kind, due, self.owners)
+        if due:
+            due = self._forward(inbox, kind, due)
         if due:
             inbox.settle(kind, [each.url for each in due])
         return due
 
-    def _forward(
-        self, inbox: AnnouncementInbox, kind: str, due: Sequence[Announcement], owners: HostOwners
-    ) -> list[Announcement]:
+    def _forward(self, inbox: AnnouncementInbox, kind: str, due: Sequence[Announcement]) -> list[Announcement]:
         """Forward announcements for other nodes; return those for this node."""
         from teia.crawler.signals_in.indexnow import KEY_FILE, forward_key_files
 
         if kind == KEY_FILE:
-            return forward_key_files(inbox, due, owners)
-        away = owners.forward(due)
+            return forward_key_files(inbox, due, self.owners)
+        away = self.owners.forward(due)
         self.count("passed_on", len(away), kind)
         if away:
             inbox.settle(kind, [each.url for each in away])
@@ -291,7 +288,7 @@ class Announcements:
             touched.append(self._queue_visit(each.url, now_s, is_key=True))
         keys = IndexNowKeys(inbox.db)
         frontier_of = lambda host: self._cell(host).frontier  # noqa: E731
-        self._proved_up_to = prove_keys(inbox, keys, frontier_of, now_s, self._proved_up_to, self.owners)
+        self._proved_up_to = prove_keys(inbox, keys, frontier_of, now_s, self.owners, self._proved_up_to)
 
     def _take_credible(self, inbox: AnnouncementInbox, kind: str, now_s: float) -> list[str]:
         """Take out the signals that sites sent on their own pages, and return those from credible sources."""
@@ -308,12 +305,7 @@ class Announcements:
         return credible
 
     def _cell(self, host: str) -> Cell:
-        if self.owners is not None:
-            return self._cells[self.owners.cell_number(host)]
-        return self._cells[cell_of(slot_of(site_of(host)), self._starts)]
-
-    def _is_here(self, host: str) -> bool:
-        return self.owners is None or self.owners.is_here(host)
+        return self._cells[self.owners.cell_number(host)]
 
     def _evaluate(self, announced: Announcement, now_s: float) -> CacheRequest | None:
         """Return the page to request from the cache; None if it is not wanted."""
@@ -356,7 +348,7 @@ class Announcements:
         for _ in range(len(self.arrivals)):
             visit, fetched = self.arrivals.popleft()
             url, queue, now_s = visit.item.url, visit.queue, self._clock.now_s()
-            if not self._is_here(queue.host):  # its cell was lost during the request to the cache
+            if not self.owners.is_here(queue.host):  # its cell was lost during the request to the cache
                 self.refused.append(visit)
                 continue
             cell = self._cells[queue.cell]

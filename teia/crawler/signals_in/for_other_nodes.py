@@ -43,11 +43,14 @@ Message = tuple[int, ForwardedSignals]
 
 @dataclass(frozen=True, slots=True)
 class HostOwners:
-    """Owners of hosts, as this node knows them. `send` raises if it cannot send now; then nothing was sent."""
+    """Owners of hosts, as this node knows them; one machine owns all.
 
-    is_here: Callable[[str], bool]
+    `send` raises if it cannot send now; then nothing was sent.
+    """
+
     cell_number: Callable[[str], int]
-    send: Callable[[Sequence[Message]], None]
+    is_here: Callable[[str], bool] = lambda _: True
+    send: Callable[[Sequence[Message]], None] = lambda _: None
 
     def forward(self, due: Sequence[Announcement]) -> list[Announcement]:
         """Send announcements that belong to other nodes; return them."""

@@ -99,15 +99,13 @@ def prove_keys(
     keys: IndexNowKeys,
     frontier_of: Callable[[str], FrontierCell],
     now_s: float,
+    owners: HostOwners,
     after: KeyPosition = FIRST,
-    owners: HostOwners | None = None,
 ) -> KeyPosition:
     """Check whether the files of some keys were visited since they were queued; return the start of the next part."""
     requested = keys.pending_keys(CHECKED_AT_ONCE, after) if keys.has_tables else []
-    ours = requested
-    if owners is not None:
-        ours = [key for key in requested if owners.is_here(key.host)]
-        _forward_keys(inbox, keys, [key for key in requested if key not in ours], owners)
+    ours = [key for key in requested if owners.is_here(key.host)]
+    _forward_keys(inbox, keys, [key for key in requested if key not in ours], owners)
     for key in ours:
         is_proved = _is_proved(frontier_of(key.host), key)
         # Not visited yet: the key file has PATIENCE_S.

@@ -10,6 +10,7 @@ import pytest
 from teia.clock import WallClock
 from teia.config.sections import Config
 from teia.crawler import compiled_settings as compiled
+from teia.crawler.signals_in.for_other_nodes import HostOwners
 from teia.crawler.signals_in.inbox import counts_in, open_inbox
 from teia.crawler.signals_in.indexnow import prove_keys
 from teia.frontier.cell.cell import FrontierCell
@@ -56,7 +57,7 @@ def visited(web: Web, body: bytes, status: int = 200) -> None:
                 cell.settle(
                     SettledVisit(cell.host_id(host, now_s), item, str(status), STATE_DONE, now_s, page=page), host
                 )
-            prove_keys(inbox, IndexNowKeys(inbox.db), lambda _, cell=cell: cell, now_s)  # type: ignore[misc]
+            prove_keys(inbox, IndexNowKeys(inbox.db), lambda _, cell=cell: cell, now_s, HostOwners(lambda _: 0))  # type: ignore[misc]
         cell.close()
     inbox.close()
 
