@@ -11,7 +11,7 @@ import pytest
 
 from teia.cluster.cells.open_cells import ClusterCells
 from teia.cluster.crawl.commit import CellExchange
-from teia.cluster.crawl.ownership import CellOwnership
+from teia.cluster.crawl.ownership import NodeOwnership
 from teia.config.sections import CourtesySettings
 from teia.crawler.commit import CommitGroup, CommitResult
 from teia.crawler.ownership import OneMachine, Ownership
@@ -44,7 +44,7 @@ def node(offline: OfflineCrawl) -> Ownership:
     exchange = CellExchange(crawl.committer, cells, (0, 512), offline.clock)
     leases: Any = SimpleNamespace(begin=lambda *_: 0.0, sites_at=lambda _: 1, finish=lambda *_: None)
     shares: Any = SimpleNamespace(remaining_share=lambda _: 1_000)
-    return CellOwnership(crawl, exchange, lambda _: True, offline.clock, {}, leases, shares, None)
+    return NodeOwnership(crawl, exchange, lambda _: True, offline.clock, {}, leases, shares, None)
 
 
 class Owned:

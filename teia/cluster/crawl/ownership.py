@@ -61,7 +61,7 @@ INBOX_BULKS = 2_000
 _log = logging.getLogger(__name__)
 
 
-class CellOwnership:
+class NodeOwnership:
     """Ownership of the cells of one node (`Ownership` of crawler/ownership.py); `crawl` is its running collection."""
 
     decides_end = False
@@ -265,22 +265,22 @@ def open_owned(
         }
         owned = ClusterCells(cells)
 
-        def own(crawl: Crawl) -> CellOwnership:
+        def own(crawl: Crawl) -> NodeOwnership:
             exchange = CellExchange(crawl.committer, owned, starts, clock)
             analyzer = analyze(exchange.homes)
-            return CellOwnership(crawl, exchange, may_fetch, clock, taken_at, leases, shares, analyzer)
+            return NodeOwnership(crawl, exchange, may_fetch, clock, taken_at, leases, shares, analyzer)
 
         kept_elsewhere = shares.refreshed_elsewhere
         yield [build_crawl(folder, config, owned, starts, ledger, clock, since_s, stack, own, kept_elsewhere)]
 
 
-def ownership_of(crawl: Crawl) -> CellOwnership:
+def ownership_of(crawl: Crawl) -> NodeOwnership:
     """Return the ownership of a crawl that `open_owned` opened."""
-    assert isinstance(crawl.ownership, CellOwnership)
+    assert isinstance(crawl.ownership, NodeOwnership)
     return crawl.ownership
 
 
-async def receive_links(log: CellLog, ownership: CellOwnership, after: int) -> None:
+async def receive_links(log: CellLog, ownership: NodeOwnership, after: int) -> None:
     """Put links from the stream into the inbox of the crawl's next commit."""
     inbox = ownership.exchange.inbox
     try:

@@ -21,7 +21,7 @@ from teia.cluster.cells.open_cells import ClusterCells, OwnTail, _in_thread, pre
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.site_homes import FORWARDED, SiteHomes
 from teia.cluster.crawl.commit import MAX_BULKS, MERGE_WITHIN_S, CellExchange
-from teia.cluster.crawl.ownership import AHEAD, GATHER_S, LATE_S, CellOwnership
+from teia.cluster.crawl.ownership import AHEAD, GATHER_S, LATE_S, NodeOwnership
 from teia.cluster.placing.site_analyzer import Analyzer
 from teia.config.sections import Config, CourtesySettings, PlacementSettings
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
@@ -346,7 +346,7 @@ class Asking:
         self.hosts: dict[str, Any] = {}
         leases: Any = SimpleNamespace(begin=self._begin, sites_at=lambda _: 0)
         shares: Any = None
-        self.ownership = CellOwnership(self.crawl, exchange, lambda _: True, self.clock, {}, leases, shares, analyzer)
+        self.ownership = NodeOwnership(self.crawl, exchange, lambda _: True, self.clock, {}, leases, shares, analyzer)
         place = SimpleNamespace(ready_at=0.0, known_sites=0)
         self.schedule: Any = SimpleNamespace(politeness=SimpleNamespace(address=lambda _: place))
 
