@@ -12,12 +12,14 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from teia.cluster.cells.log import LogRecord, stream_name
 from teia.cluster.cells.publish import decompress_changes
 from teia.cluster.nats.wire import Wire
+from teia.frontier.cell.journal import STATEMENTS
 from teia.lab.server.requestlog import RequestLogEntry
 from teia.store.fetchlog import FetchRow
 from teia.urls import cell_of, site_of, slot_of, split
@@ -44,6 +46,8 @@ class CellEpoch:
     """When its node gave the cell up."""
     rows: list[FetchRow] = field(default_factory=list)
     """The requests that it committed."""
+    formats: set[int] = field(default_factory=set)
+    """The formats of its records' changes."""
     requested: Counter[str] = field(default_factory=Counter)
     last_requested_s: dict[str, float] = field(default_factory=dict)
 
@@ -106,14 +110,18 @@ def _note(epochs: list[CellEpoch], cell: int, record: LogRecord, parts: list[byt
         epochs[-1].released_s = at.timestamp()
     elif record.kind == "commit":
         body = b"".join([*parts[len(parts) - record.parts :], record.body]) if record.parts else record.body
-        epochs[-1].rows += _requests_in(decompress_changes(body))
+        changes = _changes(decompress_changes(body))
+        epochs[-1].formats.add(changes[0])
+        epochs[-1].rows += _requests_in(changes)
 
 
-def _requests_in(changes: bytes) -> list[FetchRow]:
-    """The requests that a commit tells of."""
-    _, _, statements, done = _changes(changes)
-    rows = [row for number, rows in done if statements[number].startswith("INSERT INTO log ") for row in rows]
-    return [_row(blob) for (blob,) in rows]
+def _requests_in(changes: list[Any]) -> list[FetchRow]:
+    """The requests that a commit tells of, in either format of changes."""
+    if changes[0] == STATEMENTS:
+        _, _, statements, done = changes
+        rows = [row for number, rows in done if statements[number].startswith("INSERT INTO log ") for row in rows]
+        return [_row(blob) for (blob,) in rows]
+    return [_row(blob) for table, kind, _, rows in changes[1] if (table, kind) == ("log", "put") for _, blob in rows]
 
 
 def _target(url: str) -> str:

@@ -58,15 +58,18 @@ class Cluster:
     """Where a node reaches NATS, if not at the servers themselves."""
     addresses: dict[str, str] = field(default_factory=dict)
     """Where a node asks from, if the lab is to know it by that."""
+    modules: dict[str, str] = field(default_factory=dict)
+    """The module that a node runs instead of `teia`."""
 
     def start(self, name: str, *flags: str, once: bool = True) -> subprocess.Popen[str]:
         """Start a node, on its own folder if it was there before."""
         settings = self._write_settings()
         servers = [word for url in self.urls.get(name, self.nats.servers.urls) for word in ("--nats", url)]
+        program = [sys.executable, "-m", self.modules.get(name, "teia"), "node"]
         bind = ["--bind", self.addresses[name]] if name in self.addresses else []
         with (self.folder / f"{name}.err").open("ab") as errors:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "teia", "node", *servers, "--key", str(self.nats.servers.key), "--data",
+                [*program, *servers, "--key", str(self.nats.servers.key), "--data",
                  str(self.data(name)), "--name", name, "--session", str(self.session_s), "--config", str(settings),
                  *(["--once"] if once else []), "--json", *bind, *flags],
                 stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT,

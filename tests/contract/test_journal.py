@@ -1,4 +1,4 @@
-"""One suite for both ways a cell commits: its own transaction alone, and its log in NATS before it."""
+"""One suite for the ways a cell commits: its own transaction alone, or a log in NATS before it, in either format."""
 
 from __future__ import annotations
 
@@ -56,14 +56,17 @@ class Alone:
 class Clustered:
     """Cells with their logs in NATS; links travel with the records."""
 
-    def __init__(self, folder: Path, nats: Nats, thread: LoopThread) -> None:
+    def __init__(self, folder: Path, nats: Nats, thread: LoopThread, changes_format: int) -> None:
         self._folder, self._nats, self._thread = folder, nats, thread
+        self._format = changes_format
         self.wire: Wire = thread.wait_for(nats.wire())
         self.collection = thread.wait_for(nats.stream(self.wire))
         self.cells: dict[int, FrontierCell] = {}
 
     def log(self, number: int, node: str = "a") -> CellLog:
-        return CellLog(self.wire, self._nats.clock, self.collection, number, node, f"{node}-1")
+        log = CellLog(self.wire, self._nats.clock, self.collection, number, node, f"{node}-1")
+        log.changes_format = lambda: self._format
+        return log
 
     def folder_of(self, number: int, node: str = "a") -> CellFolder:
         folder = CellFolder(number, self._folder / f"{node}{number}")
@@ -114,10 +117,14 @@ def nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nats]:
     yield from run_servers(tmp_path_factory.mktemp("nats"), 1)
 
 
-@pytest.fixture
-def clustered(tmp_path: Path, nats: Nats) -> Iterator[Clustered]:
+@pytest.fixture(params=[1, 2])
+def clustered(request: pytest.FixtureRequest, tmp_path: Path, nats: Nats) -> Iterator[Clustered]:
+    yield from run_clustered(tmp_path, nats, request.param)
+
+
+def run_clustered(tmp_path: Path, nats: Nats, changes_format: int) -> Iterator[Clustered]:
     with LoopThread() as thread:
-        made = Clustered(tmp_path, nats, thread)
+        made = Clustered(tmp_path, nats, thread, changes_format)
         for number in range(CELLS):
             made.open(number)
         yield made
@@ -136,10 +143,13 @@ def alone(tmp_path: Path) -> Iterator[Alone]:
         cell.close()
 
 
-@pytest.fixture(params=["alone", pytest.param("clustered", marks=pytest.mark.heavy)])
-def commits(request: pytest.FixtureRequest) -> Commits:
-    made: Commits = request.getfixturevalue(request.param)
-    return made
+@pytest.fixture(params=["alone", *(pytest.param(number, marks=pytest.mark.heavy) for number in (1, 2))])
+def commits(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Commits]:
+    """One machine, and a cluster whose log has either format of changes."""
+    if request.param == "alone":
+        yield request.getfixturevalue("alone")
+    else:
+        yield from run_clustered(tmp_path, request.getfixturevalue("nats"), request.param)
 
 
 def found(path: str, host: str = "a.test") -> FoundUrl:

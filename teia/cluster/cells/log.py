@@ -33,6 +33,7 @@ import msgspec
 from teia.clock import Clock
 from teia.cluster.nats.wire import NoAnswer, Wire
 from teia.errors import ClusterError, DiskFull
+from teia.frontier.cell.journal import NEWEST_FORMAT
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -187,6 +188,8 @@ class CellLog:
         """Bytes of records that are in no snapshot, as far as this node has written or read them."""
         self.has_room: Callable[[], bool] = lambda: True
         """True if commits may be written; the last part of an almost full stream is for snapshots."""
+        self.changes_format: Callable[[], int] = lambda: NEWEST_FORMAT
+        """Newest format of changes that all nodes can read (frontier/cell/journal.py)."""
         self._write_lock = asyncio.Lock()
         self._wire = wire
         self._clock = clock

@@ -99,6 +99,7 @@ class CellOwner:
             is_over=lambda: session.is_lost or session.instance != instance,
         )  # fmt: skip
         log.has_room = lambda: self.has_room()
+        log.changes_format = session.common_format
         return log
 
     async def take_free_cells(self, on_taken: Callable[[int], None] = lambda _: None) -> list[int]:

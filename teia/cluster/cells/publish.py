@@ -26,6 +26,14 @@ class LogJournal:
         self.must_catch_up = False
         """True if the log may have a record that the file lacks: the file must catch up before anything else."""
 
+    @property
+    def format(self) -> int:
+        return self.log.changes_format()
+
+    @property
+    def has_posts(self) -> bool:
+        return bool(self._posted)
+
     def post(self, to_cell: int, bulk: bytes) -> None:
         self._posted.append((to_cell, bulk))
 

@@ -99,8 +99,6 @@ class CellExchange:
             assert frontier.journal is not None
             for to_cell, forwarded in messages:
                 frontier.journal.post(to_cell, FORWARDED + msgspec.msgpack.encode(forwarded))
-            # an empty change makes the record that carries the posts
-            frontier.db.execute("DELETE FROM meta WHERE name = ''")
 
     # -- steps of a commit ---------------------------------------------------------------------------------
 
@@ -250,8 +248,6 @@ class CellExchange:
                 frontier = self.cells[self.homes.home_of(site)].frontier
                 with frontier.transaction():
                     mail.post(frontier, self.homes.cell_number(seed.host), [seed])
-                    # an empty change makes the record that carries the post
-                    frontier.db.execute("DELETE FROM meta WHERE name = ''")
         here = [seed for seed in group.seeds if self.homes.lives_here(site_of(seed.host))]
         group.seeds = [seed for seed in here if not self._is_known(seed)]  # seeds are added again in every shift
 

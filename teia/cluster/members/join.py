@@ -14,6 +14,7 @@ from teia.clock import Clock
 from teia.cluster.members.session import BUCKET, NodeSession, NodeState, Pace, decode, encode
 from teia.cluster.nats.wire import NoAnswer, Wire, open_bucket
 from teia.errors import ClusterError
+from teia.frontier.cell import journal
 
 if TYPE_CHECKING:
     from nats.js.kv import KeyValue
@@ -41,7 +42,10 @@ async def join(
         )
     pace = pace or Pace()
     bucket = await open_bucket(wire, clock, BUCKET, replicas)
-    node = NodeState(name, secrets.token_hex(16), region=region, capacity=capacity, collection=collection)
+    node = NodeState(
+        name, secrets.token_hex(16), region=region, capacity=capacity, collection=collection,
+        reads_format=journal.NEWEST_FORMAT,
+    )  # fmt: skip
     session = NodeSession(wire, clock, pace, bucket, node, on_lost)
     there = await _entry(session)
     if there is not None and (before := decode(there.value or b"")) is not None:

@@ -34,6 +34,7 @@ from teia.clock import Clock
 from teia.cluster.members.instances import Instances
 from teia.cluster.nats.wire import NoAnswer, Wire
 from teia.errors import ClusterError
+from teia.frontier.cell.journal import STATEMENTS
 
 if TYPE_CHECKING:
     from nats.js.kv import KeyValue
@@ -106,6 +107,8 @@ class NodeState(msgspec.Struct, frozen=True):
     """Cells that it is to own and has copies of, up to their logs (cluster/cells/copy_ahead.py)."""
     follows: str = ""
     """The instance that had its name before (instances.py)."""
+    reads_format: int = STATEMENTS
+    """Newest format of changes that it can read (frontier/cell/journal.py); older nodes do not report it."""
     version: int = VERSION
 
     @property
@@ -177,6 +180,16 @@ class NodeSession:
     def alive_in_all_collections(self) -> dict[str, NodeState]:
         """Return the nodes of all collections that are not known to have left or died."""
         return {name: node for name, node in self.nodes().items() if node.is_alive}
+
+    def common_format(self) -> int:
+        """Return the newest format of changes that all nodes of our collection can read; safe from any thread.
+
+        A node that died counts as well: it may come back with the teia it had, and must be able to read the log.
+        """
+        if not self.has_watched:
+            return STATEMENTS
+        ours = [node for node in self.nodes().values() if node.collection == self.node.collection]
+        return min(node.reads_format for node in ours if node.state != "left")
 
     def is_over(self, name: str, instance: str) -> bool:
         """Tell whether the instance of a node that wrote something is over; of our own name all others are."""

@@ -24,7 +24,7 @@ from typing import Protocol
 from teia.errors import ClusterError
 from teia.frontier.cell import revisits, shorter_paths, trails
 from teia.frontier.cell.connection import CellConnection
-from teia.frontier.cell.journal import Journal, RecordingConnection, forget, publish
+from teia.frontier.cell.journal import Journal, RecordingConnection, choose_format, forget, publish
 from teia.frontier.cell.rows import NOT_ARCHIVED, CaptureLocation, FoundUrl, PageRow, QueuedUrl, SettledVisit, merge_via
 from teia.frontier.cell.schema import (
     DDL,
@@ -127,6 +127,8 @@ class FrontierCell(CellConnection):
         counters = (self._sequence, self.known, self.queued)
         published, before = 0, self.db.total_changes
         try:
+            if self.journal is not None:
+                choose_format(self.db, self.journal)
             self.db.execute("BEGIN IMMEDIATE")
             yield self
             # Counters belong to the transaction: after a crash they agree with the rows.

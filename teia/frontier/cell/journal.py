@@ -1,14 +1,18 @@
 """Record of a transaction's changes, for replay on another node: the interface to a cluster.
 
 On one machine a transaction is its own log, and this module is not used. In a cluster (teia/cluster) a cell's
-connection *records* every statement that changes the database, with its values, in order. Before the transaction
-commits, its `Journal` publishes the record. Only published changes are committed, so the file is always a prefix of
-the cell's log, and a node that applies the published changes to an older copy of the file gets the same file.
+connection *records* its changes. Before the transaction commits, its `Journal` publishes the record. Only published
+changes are committed, so the file is always a prefix of the cell's log, and a node that applies the published changes
+to an older copy of the file gets the same file. All code that writes to a cell is in the log without knowing it. A
+transaction that only posts links to other cells has a record without changes.
 
-The record holds changes, not visits: all code that writes to a cell is in the log without knowing it. The effect of
-a statement must follow from the tables and its values alone; SQL without clock or random functions does that.
+There are two formats, and a node reads both. It writes the newest one that all nodes of its cluster can read, so that
+they can be upgraded one after another (docs/decisions/0037-row-changes.md):
 
-    changes:  MessagePack [version, version of the tables, [statement, ...], [[number of one, [values, ...]], ...]]
+    2  row changes (row_changes.py)
+    1  the statements with their values, in order; written while a node is there that reads nothing else. The effect
+       of a statement must follow from the tables and its values alone; SQL without clock or random functions does that
+       MessagePack [1, version of the tables, [statement, ...], [[number of one, [values, ...]], ...]]
 """
 
 from __future__ import annotations
@@ -20,9 +24,14 @@ from typing import Any, Protocol
 import msgspec
 
 from teia.errors import ClusterError
+from teia.frontier.cell import row_changes
+from teia.frontier.cell.row_changes import DELETE_SLOTS, RowRecorder, RowWriter
 from teia.frontier.cell.schema import VERSION as TABLES_VERSION
 
-VERSION = 1
+STATEMENTS = 1
+NEWEST_FORMAT = row_changes.FORMAT
+"""Newest format of changes that this teia can read and write. A node announces it with its session."""
+
 LOG_SEQ = "log_seq"
 """Row of `meta` with the number of the last record that is in this file."""
 
@@ -37,10 +46,19 @@ def _plain(value: Any) -> Any:  # Any: numpy's numbers, which SQLite accepts
 
 _encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 _decode = msgspec.msgpack.Decoder(tuple[int, int, list[str], list[tuple[int, list[list[Any]]]]]).decode  # Any: values
+_parts = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
 
 class Journal(Protocol):
     """Publisher of a cell's changes before they are committed. Called in the thread that writes the cell."""
+
+    @property
+    def format(self) -> int:
+        """Newest format of changes that all readers of the log can read."""
+
+    @property
+    def has_posts(self) -> bool:
+        """True if links were posted since the last record."""
 
     def post(self, to_cell: int, bulk: bytes) -> None:
         """Send links to another cell, together with the changes of the open transaction."""
@@ -53,30 +71,42 @@ class Journal(Protocol):
 
 
 class RecordingConnection(sqlite3.Connection):
-    """A connection that records its changes since the last `pop_changes`."""
+    """A connection that records its changes since the last `forget`."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # Any: as sqlite3.connect passes them
         super().__init__(*arguments, **options)
         self._statements: dict[str, int] = {}
         self._changes: list[tuple[int, list[Sequence[Any]]]] = []
+        self.rows: RowRecorder | None = None
+        """Recorder of row changes; None while statements are recorded."""
         self.deferred_meta: dict[str, Any] = {}
         """Rows of `meta` that are written with the next change: by themselves they are worth no record."""
 
+    def set_format(self, wanted: int) -> None:
+        """Choose the format of the next transaction's record; between transactions."""
+        if wanted == STATEMENTS and self.rows is not None:
+            self.rows.stop()
+            self.rows = None
+        elif wanted != STATEMENTS and self.rows is None:
+            self.rows = RowRecorder(self.execute_unrecorded)
+
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> sqlite3.Cursor:  # type: ignore[override]
-        if _is_change(sql):
+        if _is_change(sql) and self.rows is None:
             self._note(sql, [parameters])
         return super().execute(sql, parameters)
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> sqlite3.Cursor:  # type: ignore[override]
+        if self.rows is not None:
+            return super().executemany(sql, parameters)
         # An iterator can be read once, and the rows are needed twice: recorded and executed.
         rows = list(parameters)
         if rows:
             self._note(sql, rows)
         return super().executemany(sql, rows)
 
-    def execute_unrecorded(self, sql: str, parameters: Sequence[Any] = ()) -> None:
-        """Make a change that concerns this file alone."""
-        super().execute(sql, parameters)
+    def execute_unrecorded(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """Execute a statement without a note of its text."""
+        return super().execute(sql, parameters)
 
     def _note(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         # Each statement's text is stored once; consecutive rows of the same statement are one entry.
@@ -88,16 +118,19 @@ class RecordingConnection(sqlite3.Connection):
 
     @property
     def has_changes(self) -> bool:
-        return bool(self._changes)
+        return bool(self._changes) if self.rows is None else self.rows.has_changes
 
-    def pop_changes(self) -> bytes:
-        """Return the recorded changes, encoded, and clear them."""
-        changes = _encode((VERSION, TABLES_VERSION, list(self._statements), self._changes))
-        self.forget()
-        return changes
+    def recorded_changes(self) -> bytes:
+        """Return the recorded changes, encoded."""
+        if self.rows is not None:
+            return self.rows.encoded()
+        return _encode((STATEMENTS, TABLES_VERSION, list(self._statements), self._changes))
 
     def forget(self) -> None:
+        """Clear the recorded changes."""
         self._statements, self._changes = {}, []
+        if self.rows is not None:
+            self.rows.clear()
 
 
 def _is_change(sql: str) -> bool:
@@ -109,23 +142,41 @@ def _is_change(sql: str) -> bool:
     raise ClusterError(f"a cell in a cluster cannot run `{sql.strip()[:60]}`: it is neither a change nor a query")
 
 
-def publish(db: sqlite3.Connection, journal: Journal, save_counters: Callable[[], None]) -> int:
-    """Publish a transaction's changes before it commits, if there are any; return the record's number."""
+def choose_format(db: sqlite3.Connection, journal: Journal) -> None:
+    """Record the next transaction in the newest format that all readers can read."""
     assert isinstance(db, RecordingConnection)
-    if not db.has_changes:
+    db.set_format(min(journal.format, NEWEST_FORMAT))
+
+
+def publish(db: sqlite3.Connection, journal: Journal, save_counters: Callable[[], None]) -> int:
+    """Publish a transaction's changes and posts before it commits, if there are any; return the record's number."""
+    assert isinstance(db, RecordingConnection)
+    has_changes = db.has_changes
+    if has_changes:
+        # Counters and late rows are part of the record, so they are written before it is taken.
+        save_counters()
+        db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", db.deferred_meta.items())
+    elif not journal.has_posts:
         return 0
-    # Counters and late rows are part of the record, so they are written before it is taken.
-    save_counters()
-    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", db.deferred_meta.items())
-    seq = journal.publish(db.pop_changes())
-    db.deferred_meta.clear()
+    seq = journal.publish(db.recorded_changes())
+    if has_changes:
+        db.deferred_meta.clear()
     # The record is in the log. If its number cannot be stored, the journal must learn that the file is behind.
     try:
         note_seq(db, seq)
+        db.forget()
     except BaseException:
         journal.forget(seq)
         raise
     return seq
+
+
+def delete_slots_of(db: sqlite3.Connection, table: str, first: int, end: int) -> None:
+    """Delete a table's rows of some slots; in a cluster, as one short change of the record."""
+    if isinstance(db, RecordingConnection) and db.rows is not None:
+        db.rows.delete_slots(table, first, end)
+    else:
+        db.execute(DELETE_SLOTS.format(table), (first, end))
 
 
 def forget(db: sqlite3.Connection, journal: Journal, published: int) -> None:
@@ -142,27 +193,55 @@ def apply(
 
     `on_record` is called after each record, for callers that inspect the cell's state at that point.
     """
+    writer, last = RowWriter(db.execute_unrecorded), STATEMENTS
     db.execute_unrecorded("BEGIN IMMEDIATE")
     try:
         for seq, changes in records:
-            _apply(db, seq, changes)
+            format_ = _format_of(seq, changes)
+            if format_ != last:  # only then: SQLite compiles all statements anew
+                db.set_authorizer(None if format_ == STATEMENTS else _without_triggers)
+                last = format_
+            if format_ == STATEMENTS:
+                _apply_statements(db, seq, changes)
+            else:
+                writer.apply(seq, changes)
             note_seq(db, seq)
             on_record()
         db.execute_unrecorded("COMMIT")
     finally:
+        db.set_authorizer(None)
         if db.in_transaction:
             db.execute_unrecorded("ROLLBACK")
+        db.forget()
 
 
-def _apply(db: RecordingConnection, seq: int, changes: bytes) -> None:
+def _without_triggers(_action: int, _1: str | None, _2: str | None, _database: str | None, trigger: str | None) -> int:
+    """Let SQLite compile triggers to nothing: row changes have their effects."""
+    return sqlite3.SQLITE_OK if trigger is None else sqlite3.SQLITE_IGNORE
+
+
+def _format_of(seq: int, changes: bytes) -> int:
     try:
-        version, tables, statements, done = _decode(changes)
+        format_ = msgspec.msgpack.decode(_parts(changes)[0], type=int)
+    except (msgspec.MsgspecError, IndexError) as error:
+        raise ClusterError(f"the changes of record {seq} cannot be read: {error}") from error
+    if not STATEMENTS <= format_ <= NEWEST_FORMAT:
+        raise ClusterError(
+            f"record {seq} was written by a newer teia (changes of format {format_}; this one reads up to"
+            f" {NEWEST_FORMAT}); upgrade this node"
+        )
+    return format_
+
+
+def _apply_statements(db: RecordingConnection, seq: int, changes: bytes) -> None:
+    try:
+        _, tables, statements, done = _decode(changes)
     except msgspec.MsgspecError as error:
         raise ClusterError(f"the changes of record {seq} cannot be read: {error}") from error
-    if (version, tables) != (VERSION, TABLES_VERSION):
+    if tables != TABLES_VERSION:
         raise ClusterError(
-            f"record {seq} was written by another version of teia (changes {version}, tables {tables}; here "
-            f"{VERSION}, {TABLES_VERSION}); run the same version on all nodes"
+            f"record {seq} was written by another version of teia (tables {tables}; here {TABLES_VERSION}); run the"
+            " same version on all nodes"
         )
     # All statements are checked before the first is executed: the record came from another machine.
     for sql in statements:

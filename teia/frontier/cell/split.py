@@ -1,10 +1,9 @@
 """Division of a cell: the sites of its last slots leave it for a new cell.
 
-The slot leads every key, so the rows that leave are a range of each table. They are deleted here by statements that
-name the range, so the cell's log only holds these statements. The new cell is a copy of the file with the other
-rows deleted. Rows of `meta` that contain the name of a host or a site go with it. Guests, sites stored in a cell
-outside whose slots they lie, stay. Rows of the fetch log that were not rolled out stay too: they have been counted
-here.
+The slot leads every key, so the rows that leave are a range of each table, and the cell's log holds only that range.
+The new cell is a copy of the file with the other rows deleted. Rows of `meta` that contain the name of a host or a site
+go with it. Guests, sites stored in a cell outside whose slots they lie, stay. Rows of the fetch log that were not
+rolled out stay too: they have been counted here.
 
 A cell records the cells split off it (`split NUMBER`, the first slot). Links for those sites that still arrive here
 are forwarded (site_homes.py), and a process that opens the cell knows that it is no longer whole, even with
@@ -21,7 +20,7 @@ from pathlib import Path
 
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CellConnection
-from teia.frontier.cell.journal import LOG_SEQ
+from teia.frontier.cell.journal import LOG_SEQ, delete_slots_of
 from teia.frontier.cell.schema import LANE_REFRESH
 from teia.sqlite import sqlite_errors
 from teia.urls import site_of, slot_of
@@ -55,7 +54,7 @@ def delete_slots(cell: FrontierCell, number: int, first: int, end: int, named: I
     """
     names = [name for name in _meta_names(cell.db, named) if first <= _slot(name) < end]
     for table in tables_of(cell.db):
-        cell.db.execute(f"DELETE FROM {table} WHERE slot >= ? AND slot < ?", (first, end))  # noqa: S608  # our own table
+        delete_slots_of(cell.db, table, first, end)
     cell.delete_meta(names)
     cell.set_meta({f"{SPLIT}{number}": first})
     # Counted anew: deleting a range does not tell how many URLs of it were queued.

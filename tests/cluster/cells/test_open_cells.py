@@ -32,6 +32,7 @@ from teia.crawler.signals_in.inbox import open_inbox
 from teia.crawler.visit import ActiveVisit
 from teia.errors import ClusterError, DiskFull
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.journal import NEWEST_FORMAT
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl
 from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.schedule import HostQueue
@@ -292,6 +293,9 @@ def test_what_others_sent_is_merged_in_parts_where_it_is_too_much_to_be_passed_o
 
 class Full:
     """A log that takes nothing, some times."""
+
+    format = NEWEST_FORMAT
+    has_posts = False
 
     def __init__(self, times: int) -> None:
         self.times = times

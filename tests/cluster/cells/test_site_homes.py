@@ -22,6 +22,7 @@ from teia.crawler.lookup import Lookup
 from teia.errors import ClusterError
 from teia.frontier.cell import mail, move_site, site_statements
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.journal import NEWEST_FORMAT
 from teia.frontier.cell.rows import FoundUrl, PageRow, SettledVisit
 from teia.frontier.cell.schema import STATE_DONE
 from teia.signals.trust import SignalKind
@@ -39,10 +40,16 @@ NOW_S = 1_000_000.0
 class Post:
     """The stream, as far as cells send to each other: what is posted counts when its transaction does."""
 
+    format = NEWEST_FORMAT
+
     def __init__(self) -> None:
         self.sent: list[tuple[int, bytes]] = []
         self._posted: list[tuple[int, bytes]] = []
         self._number = 0
+
+    @property
+    def has_posts(self) -> bool:
+        return bool(self._posted)
 
     def post(self, to_cell: int, bulk: bytes) -> None:
         self._posted.append((to_cell, bulk))

@@ -8,11 +8,12 @@ import signal
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from teia.clock import VirtualClock
 from teia.cluster.members.join import join
-from teia.cluster.members.session import PROOFS, NodeSession, NodeState, Pace
+from teia.cluster.members.session import PROOFS, NodeSession, NodeState, Pace, decode
 from teia.errors import ClusterError
 from tests.cluster.conftest import PACE, STALL_S, Nats
 from tests.waiting import until_async
@@ -143,6 +144,26 @@ def test_a_silent_node_may_be_declared_dead_when_its_silence_is_t_old_not_a_beat
         assert session.bucket.last == 7  # type: ignore[attr-defined]  # what was seen, whatever was heard since
 
     asyncio.run(main())
+
+
+def test_the_format_of_the_log_is_one_that_every_node_can_read() -> None:
+    """Rolling upgrade: a node that announces nothing reads the first; one that died may come back as it was."""
+    session = observer(VirtualClock())
+    session.node = msgspec.structs.replace(session.node, reads_format=2)
+    assert session.common_format() == 1  # the others are not known yet
+    session.instances.own_key_at = 0.0
+    assert session.common_format() == 1
+    session.note_state("b", NodeState("b", "3", reads_format=2), 8)
+    session.note_state("c", NodeState("c", "1", collection="another"), 9)
+    assert session.common_format() == 2
+    old = decode(b'{"name": "d", "instance": "1", "version": 1}')
+    assert old is not None
+    session.note_state("d", old, 10)
+    assert session.common_format() == 1
+    session.note_state("d", msgspec.structs.replace(old, state="dead"), 11)
+    assert session.common_format() == 1
+    session.note_state("d", msgspec.structs.replace(old, state="left"), 12)
+    assert session.common_format() == 2
 
 
 def test_renewals_between_two_beats_do_not_prove_that_nats_was_there() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.journal import RecordingConnection, applied_seq, apply
+from teia.frontier.cell.journal import NEWEST_FORMAT, RecordingConnection, applied_seq, apply
 from teia.frontier.cell.mail import decode_links, post
 from teia.frontier.cell.reconsider import END, progress, reconsider
 from teia.frontier.cell.rows import FoundUrl
@@ -21,11 +21,17 @@ from teia.urls import key_of
 class Kept:
     """A journal in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, changes_format: int = NEWEST_FORMAT) -> None:
+        self.format = changes_format
         self.changes: list[bytes] = []
         self.posted: list[tuple[int, bytes]] = []
+        self.sent = 0
         self.forgotten: list[int] = []
         self.refuses = False
+
+    @property
+    def has_posts(self) -> bool:
+        return len(self.posted) > self.sent
 
     def post(self, to_cell: int, bulk: bytes) -> None:
         self.posted.append((to_cell, bulk))
@@ -33,6 +39,7 @@ class Kept:
     def publish(self, changes: bytes) -> int:
         if self.refuses:
             raise ClusterError("stale")
+        self.sent = len(self.posted)
         self.changes.append(changes)
         return len(self.changes)
 
