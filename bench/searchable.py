@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from bench.politeness import SPEC
-from teia.index.cell import read_position
+from teia.index.position import read_position
 from teia.lab.server.process import lab_process
 from teia.store.root import open_root
 

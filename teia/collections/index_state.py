@@ -17,8 +17,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CLUSTER
 from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
 from teia.index.borrowed import count_lacking
-from teia.index.cell import read_position
-from teia.index.reader import documents_in, has_index
+from teia.index.position import documents_in, has_index, read_position
 from teia.store.root import CellFolder, CollectionFolder
 
 LOCK_FILE = "index.lock"

@@ -37,7 +37,7 @@ from teia.crawler.order_hints import hints_of, learnt_promises, note_read
 from teia.crawler.requests import VisitRequests
 from teia.crawler.sites.aliases import AliasBook
 from teia.crawler.sites.soft404 import PROBE, probe_result, store_probe, stored_probe
-from teia.crawler.sites.trap_notes import link_pattern, next_urls, note_visit
+from teia.crawler.sites.trap_notes import next_urls, note_visit
 from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull
 from teia.frontier.cell import counted_links, mail, shorter_paths
@@ -423,7 +423,7 @@ class Committer:
             from teia.crawler.keep_fresh.observe import observe_visit  # imports numpy, needed only for revisited pages
 
             settled = observe_visit(cell.frontier, settled, queue.host, visit)
-        cell.frontier.settle(settled, queue.host)
+        visit.is_first = cell.frontier.settle(settled, queue.host)
         return []
 
     def _store_robots(self, cell: Cell, visit: ActiveVisit) -> None:
@@ -444,23 +444,34 @@ class Committer:
             return
         named = [] if visit.outcome == Outcome.SOFT_404 else self._rewrite_aliases(result.links)
         new: set[int] = set()
+        adds_all = False
         if shows_links(visit):
             host = visit.queue.host
             row_key = (slot_of(site_of(host)), cell.frontier.host_id(host, self._clock.now_s()), item.key)
-            new = self._count(cell, links, row_key, link_targets(visit, named))
+            targets = link_targets(visit, named)
+            # No difference to compute, and no set: a page read for the first time adds all of its links.
+            if visit.is_first and cell.frontier.knows_links and named is result.links:
+                counted_links.store_first(cell.frontier, row_key, targets)
+                adds_all = bool(targets)
+            else:
+                new = self._count(cell, links, row_key, targets)
         depth, hops = item.depth + 1, 0
         if result.redirect_to:
             depth, hops = item.depth, item.hops + 1
+        # Names outside the loop: it runs for every link of every page.
+        own, own_host, pattern, is_sampled = item.key, visit.queue.host, abs(item.pattern), self._order.sample_size > 0
         into: dict[str, dict[LinkKey, FoundUrl]] = {}
         for link, hint in zip(named, hints_of(visit, self._order, self._promises), strict=False):
             host, key = link.host, link.key
             found = into.get(host)
             if found is None:
                 found = into[host] = links[self.cell_number(host)]
-            link_key = (key, item.key) if self._order.sample_size else key
-            through = link_pattern(visit, host) if item.pattern else 0
+            link_key = (key, own) if is_sampled else key
+            through = pattern if host == own_host else 0
             more = 0
-            if key in new:
+            if adds_all:
+                more = 1 if link.count and key != own else 0
+            elif key in new:
                 new.discard(key)  # an alias of the same URL may follow in the list
                 more = 1
             same = found.get(link_key)
@@ -475,13 +486,13 @@ class Committer:
                 same.hops = hops
             if same.hint is not None:
                 same.hint = merge_hints(same.hint, hint)
-            if same.via or through:
+            if same.via and same.via != -through:  # else they agree, or agreed on none before
                 same.via = merge_via(same.via, through)
 
     def _rewrite_aliases(self, links: list[FoundLink]) -> list[FoundLink]:
         """Replace the hosts of links to an alias by its main name."""
         aliases = self.aliases
-        if aliases is None or not any(link.host in aliases for link in links):
+        if aliases is None or not aliases.has_aliases or not any(link.host in aliases for link in links):
             return links
         return [aliases.rewrite(link) if link.host in aliases else link for link in links]
 
@@ -637,10 +648,11 @@ NO_PAGES = frozenset({"robots", PROBE})
 def shows_links(visit: ActiveVisit) -> bool:
     """Tell whether a visit shows the current links of its page: its answer becomes the last good capture.
 
-    A 304 and a failure that may pass leave the known links unchanged, and so does a URL settled without a visit.
+    A 304 and a failure that may pass leave the known links unchanged, and so does a URL settled without a visit. The
+    links of a page that is not kept do not count.
     """
     fetched, verdict = visit.fetched, visit.verdict
-    if fetched is None or verdict is None or verdict.state in {STATE_QUEUED, STATE_FAILED}:
+    if fetched is None or verdict is None or visit.is_first is None or verdict.state in {STATE_QUEUED, STATE_FAILED}:
         return False
     return fetched.status not in {0, NOT_MODIFIED}
 

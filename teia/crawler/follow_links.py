@@ -23,7 +23,14 @@ from teia.records import Link, LinkKind
 from teia.urls import host_of, key_of
 
 _ANCHOR = LinkKind.ANCHOR
-_LINKING = frozenset(kind.value for kind in (_ANCHOR, LinkKind.FRAME, LinkKind.REFRESH, LinkKind.HEADER))
+_LINKS = 1 << 30
+"""Bit beside the `BY_…` bits of a URL that the page links to; see `NamedUrl.links`."""
+_BY_ANCHOR = BY_LINK | _LINKS
+_BY_KIND = {
+    kind.value: FOUND_BY.get(kind, BY_LINK)
+    | (_LINKS if kind in {_ANCHOR, LinkKind.FRAME, LinkKind.REFRESH, LinkKind.HEADER} else 0)
+    for kind in LinkKind
+}
 
 
 class LinkRefusal(Enum):
@@ -65,20 +72,12 @@ def evaluate_links(
     links: Sequence[Link], check_link: LinkCheck, check_requisite: LinkCheck, *, obeys: bool, too_deep: bool
 ) -> Iterator[NamedUrl]:
     """Yield each URL that a page names once, with its decision: a `FrontierUrl` if it may be followed."""
-    # `_value_` is a plain attribute, faster than `value`; this runs for every link.
-    linked = {
-        url
-        for url, kind, _, nofollow in links
-        if (kind is _ANCHOR or kind._value_ in _LINKING) and not (nofollow and obeys)
-    }
     for url, (times, text, by) in _merged(links, obeys=obeys).items():
-        if by & BY_REQUISITE:
-            yield NamedUrl(times, text, by, check_requisite(url), url in linked)
-            continue
-        decision = check_link(url)
-        if too_deep and decision.__class__ is FrontierUrl:
+        is_requisite = by & BY_REQUISITE
+        decision = check_requisite(url) if is_requisite else check_link(url)
+        if too_deep and not is_requisite and decision.__class__ is FrontierUrl:
             decision = LinkRefusal.OUT_OF_SCOPE
-        yield NamedUrl(times, text, by, decision, url in linked)
+        yield NamedUrl(times, text, by & ~_LINKS, decision, by >= _LINKS)
 
 
 def evaluate_link(url: str, scope: Scope, limits: LimitSettings) -> LinkDecision:
@@ -118,11 +117,12 @@ def _merged(links: Iterable[Link], *, obeys: bool) -> dict[str, tuple[int, str, 
     unendorsed: dict[str, tuple[int, str, int]] = {}
     for url, kind, text, nofollow in links:
         names = unendorsed if nofollow and obeys else merged
-        by = BY_LINK if kind is _ANCHOR else FOUND_BY.get(kind, BY_LINK)
+        # `_value_` is a plain attribute, faster than `value`; this runs for every link.
+        by = _BY_ANCHOR if kind is _ANCHOR else _BY_KIND[kind._value_]
         known = names.get(url)
         names[url] = (known[0] + 1, known[1] or text, known[2] | by) if known else (1, text, by)
     # A URL that is named both ways is followed, with the evidence of both.
     for url in unendorsed.keys() & merged.keys():
         (times, text, by), (_, also, also_by) = merged[url], unendorsed[url]
-        merged[url] = (times, text or also, by | also_by)
+        merged[url] = (times, text or also, by | also_by & ~_LINKS)
     return merged

@@ -21,7 +21,8 @@ class ActiveVisit:
     """A URL under way. `started` is in ticks; the times that are stored are in `fetched`.
 
     Once a child has read the answer, `fetched` keeps its metadata and drops its bytes. `is_final_robots`: this answer
-    is the origin's robots.txt, not a redirect on the way to it. `from_cache`: the answer came from the operator's cache
+    is the origin's robots.txt, not a redirect on the way to it. `is_first`: the commit found no earlier answer of
+    the page; None if the page is not kept. `from_cache`: the answer came from the operator's cache
     proxy (C7), without a request to its server.
     """
 
@@ -39,6 +40,7 @@ class ActiveVisit:
     result: ReadResult | None = None
     verdict: RetryVerdict | None = None
     is_final_robots: bool = False
+    is_first: bool | None = False
     from_cache: bool = False
 
     @property

@@ -2,6 +2,7 @@
 
 schema    the fields, and how words are made from text; plurals and languages belong to it
 entry     one page on its way into the index, and as the index keeps it
+position  how far an index has come, as its files tell
 cell      the index of one cell: put, remove, commit
 handover  pages on their way from the crawler to the indexer; anchors, the words on links to them
 reader    an index opened to be searched; union, those of several cells as one

@@ -9,7 +9,6 @@ repeated, which has no effect.
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,17 +16,17 @@ from typing import Any
 
 import tantivy
 
-from teia.durable import disk_errors, write_atomically
+from teia.durable import disk_errors
 from teia.errors import StoreError
 from teia.index.entry import IndexEntry, pack_entry, unpack_entry
 from teia.index.languages import detect_language_bits
 from teia.index.plurals import singular
-from teia.index.schema import ROOT, SCHEMA_VERSION, analysers, make_schema
+from teia.index.position import read_position, write_position
+from teia.index.schema import ROOT, analysers, make_schema
 
 HEAP_BYTES = 32 << 20
 # The mean Gregorian year, 365.2425 days: within a day of New Year the year may be the neighbour.
 SECONDS_A_YEAR = 31_556_952
-POSITION_FILE = "position.json"
 
 
 class CellIndex:
@@ -165,19 +164,3 @@ def parent_names(host: str) -> list[str]:
         return [host, ROOT]
     labels = host.split(".")
     return [*(".".join(labels[at:]) for at in range(len(labels))), ROOT]
-
-
-def read_position(folder: Path) -> int | None:
-    """Return the position up to which an index is complete; None if there is none, or one of another version."""
-    try:
-        stored = json.loads((folder / POSITION_FILE).read_bytes())
-    except (FileNotFoundError, ValueError):
-        return None
-    is_ours = isinstance(stored, dict) and stored.get("version") == SCHEMA_VERSION
-    position = stored.get("position") if is_ours else None
-    return position if isinstance(position, int) else None
-
-
-def write_position(folder: Path, position: int) -> None:
-    content = json.dumps({"version": SCHEMA_VERSION, "position": position}).encode()
-    write_atomically(folder / POSITION_FILE, content)

@@ -6,7 +6,6 @@ was committed since. A new commit is noticed by the file that tantivy replaces w
 
 from __future__ import annotations
 
-import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -18,11 +17,10 @@ import tantivy
 from tantivy import FieldType, Occur, Query
 
 from teia.errors import IndexFailure
-from teia.index.cell import read_position
 from teia.index.entry import IndexEntry, inflate_entry, unpack_entry
+from teia.index.position import META_FILE, has_index
 from teia.index.schema import analysers, make_schema
 
-META_FILE = "meta.json"
 AT_ONCE = 2_000
 """Number of pages looked up together, which bounds memory."""
 
@@ -178,17 +176,3 @@ def identity_of(meta: str) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size
-
-
-def documents_in(folder: Path) -> int:
-    """Count the pages of an index as of its last commit; 0 where there is none."""
-    try:
-        segments = json.loads((folder / META_FILE).read_bytes())["segments"]
-        return sum(each["max_doc"] - (each["deletes"] or {}).get("num_deleted_docs", 0) for each in segments)
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
-
-
-def has_index(folder: Path) -> bool:
-    """Tell whether there is an index here that can be searched, even an empty one."""
-    return read_position(folder) is not None and (folder / META_FILE).exists()

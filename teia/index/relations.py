@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tantivy import Query
 
-from teia.index.reader import CellReader, entry_at, has_index
+from teia.index.position import has_index
+from teia.index.reader import CellReader, entry_at
 
 
 @dataclass(frozen=True, slots=True)

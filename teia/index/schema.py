@@ -27,9 +27,6 @@ from collections.abc import Mapping
 import tantivy
 from tantivy import Filter, SchemaBuilder, TextAnalyzer, TextAnalyzerBuilder, Tokenizer
 
-SCHEMA_VERSION = 2
-"""An index of another version is thrown away and made again."""
-
 MAX_WORD_BYTES = 40
 STEMS, EXACT = "stems", "exact"
 STEMMED_FIELDS = ("all", "head", "anchor")

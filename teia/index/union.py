@@ -27,7 +27,8 @@ from teia.durable import disk_errors
 from teia.errors import IndexFailure
 from teia.index.elsewhere import Extent, extent_of, write_segment
 from teia.index.paging import advise_random_access, read_ahead, read_words_ahead
-from teia.index.reader import META_FILE, IndexReader, has_index, identity_of, open_index
+from teia.index.position import META_FILE, has_index
+from teia.index.reader import IndexReader, identity_of, open_index
 
 TRIES = 5
 """A segment may be merged away between reading a list and opening its files; then the list is read again."""

@@ -17,9 +17,10 @@ from teia.errors import StoreError
 from teia.graph.linkfile import LinkFile
 from teia.index.anchors import AnchorTexts
 from teia.index.borrowed import BorrowedEntries, LackingPages
-from teia.index.cell import CellIndex, read_position
+from teia.index.cell import CellIndex
 from teia.index.handover import HandoverReader
 from teia.index.outgoing import read_spool
+from teia.index.position import read_position
 from teia.store.archive import archive_path
 from teia.store.root import CellFolder
 

@@ -32,7 +32,7 @@ from teia.crawler.lookup import Lookup, PageSummary
 from teia.errors import CorruptFile, IndexFailure, UsageError
 from teia.graph.rankfile import RankFile
 from teia.index.entry import IndexEntry
-from teia.index.reader import has_index
+from teia.index.position import has_index
 from teia.index.union import UnionReader
 from teia.indexer.ranks import rank_file
 from teia.search.query.analysis import stem_of

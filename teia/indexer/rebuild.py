@@ -17,9 +17,9 @@ from teia.durable import disk_errors, exchange_folders
 from teia.errors import IndexFailure
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import url_from
-from teia.index.cell import read_position
 from teia.index.entry import DIGEST_BYTES
-from teia.index.reader import CellReader, has_index
+from teia.index.position import has_index, read_position
+from teia.index.reader import CellReader
 from teia.indexer.cell_indexer import broken_index_folder, new_index_folder
 from teia.indexer.process import CollectionFollower, indexing_lock
 from teia.indexer.semantic_model import SEED

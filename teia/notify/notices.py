@@ -21,7 +21,7 @@ from teia.clock import Clock, iso_utc
 from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import IndexFailure, ParseError, StoreError
 from teia.frontier.cell.rows import url_from
-from teia.index.cell import read_position
+from teia.index.position import read_position
 from teia.notify.subscriptions import origin_fields
 from teia.records import Outcome
 from teia.signals.subscriptions import PAGE, Subscription, Subscriptions

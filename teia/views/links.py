@@ -18,7 +18,7 @@ from teia.crawler.lookup import Lookup
 from teia.crawler.outlinks import leads_to
 from teia.errors import CorruptFile
 from teia.graph.rankfile import RankFile
-from teia.index.cell import read_position
+from teia.index.position import read_position
 from teia.index.relations import linking_pages
 from teia.records import Link
 from teia.urls import key_of

@@ -10,10 +10,11 @@ from tantivy import Query
 
 from teia.errors import StoreError
 from teia.index import cell as cell_module
-from teia.index.cell import POSITION_FILE, CellIndex, parent_names, read_position
+from teia.index.cell import CellIndex, parent_names
 from teia.index.entry import IndexEntry
 from teia.index.languages import language_bit
 from teia.index.plurals import singular
+from teia.index.position import POSITION_FILE, read_position
 from teia.index.schema import ROOT, folding_analyser, stemming_analyser
 
 from .pages import page
@@ -128,12 +129,6 @@ def test_an_index_of_another_version_is_made_again(index: CellIndex, tmp_path: P
     again = CellIndex(tmp_path / "index")
     assert again.position == 0
     assert again.searcher().num_docs == 0
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"version": 2}', b'{"version": 2, "position": "x"}'])
-def test_a_position_that_cannot_be_read_is_none(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / POSITION_FILE).write_bytes(content)
-    assert read_position(tmp_path) is None
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from tantivy import Query
 
 from teia.errors import IndexFailure
 from teia.index.cell import CellIndex
-from teia.index.reader import CellReader, IndexReader, has_index
+from teia.index.position import has_index
+from teia.index.reader import CellReader, IndexReader
 from teia.index.union import UnionReader
 
 from .pages import indexed, page

@@ -32,7 +32,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.revisit_all import requeue_known
 from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_FAILED
 from teia.index.cell import CellIndex
-from teia.index.reader import META_FILE
+from teia.index.position import META_FILE
 from teia.index.schema import stemming_analyser
 from teia.indexer.cell_indexer import BROKEN, CellIndexer, new_index_folder
 from teia.indexer.companion import MODULE, IndexerProcess

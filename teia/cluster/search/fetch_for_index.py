@@ -54,8 +54,8 @@ from teia.errors import ClusterError, CorruptFile, TeiaError
 from teia.frontier.cell.cell import FrontierCell
 from teia.graph.rankfile import RankFile
 from teia.index.borrowed import BorrowedEntries, LackingPages
-from teia.index.cell import read_position
 from teia.index.outgoing import spool
+from teia.index.position import read_position
 from teia.indexer.ranks import link_copy, rank_file
 from teia.store.archive import archive_path
 from teia.store.root import CellFolder, Root

@@ -26,7 +26,7 @@ from teia.cluster.placing.cell_owners import CircleOrder
 from teia.cluster.search.fetch_for_index import missing_keys
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.split import split_cells
-from teia.index.cell import read_position
+from teia.index.position import read_position
 from teia.indexer.after_split import release
 from teia.store.root import CellFolder
 from teia.urls import cell_of

@@ -21,7 +21,8 @@ from teia.errors import ClusterError, IndexFailure
 from teia.index.entry import pack_entry
 from teia.index.outgoing import FILE as OUTGOING
 from teia.index.outgoing import OutgoingAnchors, Row
-from teia.index.reader import CellReader, has_index
+from teia.index.position import has_index
+from teia.index.reader import CellReader
 from teia.indexer.ranks import link_file, rank_file
 from teia.store.root import Root
 from teia.urls import cell_of

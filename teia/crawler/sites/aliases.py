@@ -157,6 +157,10 @@ class AliasBook:
         url = alias_evidence.url_at_main(pair, self.main_name(host), tail)
         return url if self.is_in_scope(url) else None
 
+    @property
+    def has_aliases(self) -> bool:
+        return bool(self._mains)
+
     def __contains__(self, host: str) -> bool:
         """Tell whether a host is an alias."""
         return host in self._mains

@@ -31,11 +31,6 @@ def note_visit(cell: Cell, visit: ActiveVisit) -> None:
         watch.count_visit(queue.host_id, queue.host, item, result.text_digest or result.digest, result.outline)
 
 
-def link_pattern(visit: ActiveVisit, host: str) -> int:
-    """Return the pattern of a page, for a link that stays on its host."""
-    return abs(visit.item.pattern) if host == visit.queue.host else 0
-
-
 def next_urls(
     cell: Cell, queue: HostQueue, limit: int, skip: Collection[int], now_s: float
 ) -> tuple[list[QueuedUrl], bool]:

@@ -112,6 +112,8 @@ class FrontierCell(CellConnection):
             self.queued = int(self.meta("queued") or 0)
             self.changes = self.last_change()
             """Number of changes as of the last transaction; unlike `last_change`, any thread may read it."""
+            self.new_links: list[tuple[int, int, int, bytes]] = []
+            """Rows of counted links that this transaction adds (counted_links.py)."""
             self.knows_links = bool(self.meta("outlinks"))
             """True if the counted links of every page are stored; False where an older teia has read some pages."""
 
@@ -131,6 +133,7 @@ class FrontierCell(CellConnection):
                 choose_format(self.db, self.journal)
             self.db.execute("BEGIN IMMEDIATE")
             yield self
+            self.write_links()
             # Counters belong to the transaction: after a crash they agree with the rows.
             if self.journal is None:
                 self._save_counters()
@@ -148,6 +151,7 @@ class FrontierCell(CellConnection):
             # Memory follows the rollback: counters, host numbers and patterns.
             self._sequence, self.known, self.queued = counters
             self._host_ids.clear()
+            self.new_links.clear()
             if self.watch is not None:
                 self.watch.forget()
             if self.db.in_transaction:
@@ -394,8 +398,11 @@ class FrontierCell(CellConnection):
 
     # -- visits end ----------------------------------------------------------------------------------------
 
-    def settle(self, settled: SettledVisit, host: str) -> None:
-        """Record the end of one visit: the URL leaves its place in the queue and takes the state of the verdict."""
+    def settle(self, settled: SettledVisit, host: str) -> bool | None:
+        """Record the end of one visit: the URL leaves its place in the queue and takes the state of the verdict.
+
+        Return True if this answer is the first of its page; None if the page is not kept.
+        """
         slot, item = slot_of(site_of(host)), settled.queued
         row_key = (slot, settled.host_id, item.key)
         row = self.db.execute(
@@ -403,7 +410,7 @@ class FrontierCell(CellConnection):
         ).fetchone()
         # An announced page that the trap detector did not store has no row, and is not kept.
         if row is None:
-            return
+            return None
         # A page of the REFRESH lane is DONE or FAILED while it waits; it leaves its lane below.
         if row[2] == STATE_QUEUED:
             self._leave_queue(*row_key, lane=row[0], rank=row[1])
@@ -419,11 +426,13 @@ class FrontierCell(CellConnection):
             " WHERE slot = ? AND host_id = ? AND key = ?",
             (settled.state, failures, settled.outcome, lane, rank, *row_key),
         )
-        if settled.page is not None:
-            self._record_page(slot, settled, settled.page)
-            # A shorter path was found while the page was read at its old depth.
-            if row[3] < item.depth and settled.state == STATE_DONE and not self.order.stores_trails:
-                shorter_paths.add(self, [row_key])
+        if settled.page is None:
+            return False
+        is_first = self._record_page(slot, settled, settled.page)
+        # A shorter path was found while the page was read at its old depth.
+        if row[3] < item.depth and settled.state == STATE_DONE and not self.order.stores_trails:
+            shorter_paths.add(self, [row_key])
+        return is_first
 
     def _leave_queue(self, slot: int, host_id: int, key: int, *, lane: int, rank: int) -> None:
         sql = "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
@@ -452,8 +461,8 @@ class FrontierCell(CellConnection):
         sql = "UPDATE urls SET state = ?, outcome = ? WHERE slot = ? AND host_id = ? AND key = ?"
         self.db.execute(sql, (STATE_EXCLUDED, outcome, slot, host_id, key))
 
-    def _record_page(self, slot: int, settled: SettledVisit, page: PageRow) -> None:
-        """Add a visit to the history, and update the page's row.
+    def _record_page(self, slot: int, settled: SettledVisit, page: PageRow) -> bool:
+        """Add a visit to the history, and update the page's row; return True if the page had none.
 
         A page changed if the normalised text differs (F3), or the bytes where there is no text. A 304 and a first
         visit have nothing to compare: a 304 reports "unchanged" itself and keeps the row; a first visit reports
@@ -481,7 +490,7 @@ class FrontierCell(CellConnection):
                 f"INSERT INTO pages VALUES (?, ?, ?, 1, 0, ?, ?{', ?' * 16}, 0, 0)",  # noqa: S608  # only marks
                 (*row_key, settled.time_s, settled.time_s, *page, *archived),
             )
-            return
+            return True
         self.db.execute(
             "UPDATE pages SET visits = visits + 1, changes = changes + ?, last_visit_s = ?"
             " WHERE slot = ? AND host_id = ? AND key = ?",
@@ -501,6 +510,14 @@ class FrontierCell(CellConnection):
                 """,
                 (*page, *archived, changed or not earlier, settled.time_s, *row_key),
             )
+        return False
+
+    def write_links(self) -> None:
+        """Write the rows of `new_links`, in their order on disk (see `_number_and_sort`)."""
+        if self.new_links:
+            self.new_links.sort()
+            self.db.executemany("INSERT INTO outlinks VALUES (?, ?, ?, ?)", self.new_links)
+            self.new_links.clear()
 
     # -- small things --------------------------------------------------------------------------------------
 

@@ -66,6 +66,7 @@ def replace(cell: FrontierCell, row_key: RowKey, targets: Targets) -> Relinked:
 
     A page that an older teia has read is assumed to link to the same URLs: its links were counted long ago.
     """
+    cell.write_links()
     now = pack(targets)
     # Most pages have no row yet: one statement tests that and stores.
     if now and cell.db.execute("INSERT OR IGNORE INTO outlinks VALUES (?, ?, ?, ?)", (*row_key, now)).rowcount:
@@ -83,8 +84,16 @@ def replace(cell: FrontierCell, row_key: RowKey, targets: Targets) -> Relinked:
     return Relinked(new - old.keys(), [(host, key) for key, host in old.items() if key not in new])
 
 
+def store_first(cell: FrontierCell, row_key: RowKey, targets: Targets) -> None:
+    """Store the links of a page that has no row yet, at the end of the transaction or when a row is read."""
+    now = pack(targets)
+    if now:
+        cell.new_links.append((*row_key, now))
+
+
 def add(cell: FrontierCell, row_key: RowKey, targets: Targets) -> set[int]:
     """Add links to those counted for a page; return the keys that are new. Inside a transaction."""
+    cell.write_links()
     before = load(cell, row_key) or b""
     # An older teia counted this page's links without storing them; adding would count them twice.
     if not before and not cell.knows_links:

@@ -29,7 +29,7 @@ from teia.graph.rankfile import RankFile
 from teia.graph.renewal import update_ranks
 from teia.index.cell import CellIndex
 from teia.index.entry import IndexEntry
-from teia.index.schema import SCHEMA_VERSION
+from teia.index.position import SCHEMA_VERSION
 from teia.index.union import UnionReader
 from teia.indexer.process import COMMIT_PAGES
 from teia.lab.corpus.pages import Corpus

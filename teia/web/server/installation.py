@@ -299,6 +299,6 @@ def site_of(request: Request) -> Installation:
 
 
 def has_index(root: Root, name: str) -> bool:
-    from teia.index.reader import has_index as is_there
+    from teia.index.position import has_index as is_there
 
     return any(is_there(cell.index) for cell in root.collection(name).cells())

@@ -34,9 +34,9 @@ from teia.graph.linkfile import LinkFile
 from teia.graph.rankfile import RankFile
 from teia.index.anchors import MAX_TEXT_CHARS
 from teia.index.borrowed import BorrowedEntries, LackingPages
-from teia.index.cell import write_position
 from teia.index.entry import IndexEntry
 from teia.index.outgoing import FILE, OutgoingAnchors, Row, read_spool
+from teia.index.position import write_position
 from teia.indexer.ranks import Ranker, link_copy, link_file, rank_file
 from teia.store.root import CellFolder, Root
 from tests.cluster.conftest import Nats

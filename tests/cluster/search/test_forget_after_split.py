@@ -13,7 +13,7 @@ from teia.cluster.members.session import NodeState
 from teia.cluster.search.forget_after_split import PATIENCE_S, SplitCleanup, ancestors
 from teia.frontier.cell.cell import FrontierCell
 from teia.index.borrowed import LackingPages
-from teia.index.cell import write_position
+from teia.index.position import write_position
 from teia.indexer.after_split import is_due
 from teia.store.root import CellFolder
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from teia.errors import CorruptFile
 from teia.frontier.cell import counted_links
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.rows import FoundUrl, PageRow
+from teia.frontier.cell.rows import FoundUrl, PageRow, SettledVisit
 from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
 from teia.frontier.queue.order import backlinks
 from teia.urls import key_of
@@ -51,6 +53,34 @@ def test_only_what_changed_is_told(cell: FrontierCell) -> None:
         assert sorted(counted_links.replace(cell, PLACE, {}).gone) == [("a.test", 2), ("a.test", 5), ("c.test", 4)]
         assert counted_links.replace(cell, PLACE, {}) == (set(), [])
         assert counted_links.load(cell, PLACE) is None
+
+
+def test_first_links_are_stored_with_the_transaction_and_seen_within_it(cell: FrontierCell) -> None:
+    other = (1, 1, 5)
+    with cell.transaction():
+        counted_links.store_first(cell, PLACE, {"a.test": [2, 1]})
+        counted_links.store_first(cell, other, {})
+        assert counted_links.replace(cell, PLACE, {"a.test": [2]}) == (set(), [("a.test", 1)])
+        counted_links.store_first(cell, other, {"b.test": [3]})
+    assert counted_links.load(cell, other) == counted_links.pack({"b.test": [3]})
+
+
+def test_first_links_of_a_transaction_that_failed_are_forgotten(cell: FrontierCell) -> None:
+    with suppress(KeyError), cell.transaction():
+        counted_links.store_first(cell, PLACE, {"a.test": [1]})
+        raise KeyError
+    with cell.transaction():
+        pass
+    assert counted_links.load(cell, PLACE) is None
+
+
+def test_settling_tells_the_first_answer_of_a_page_from_later_ones_and_from_pages_not_kept(cell: FrontierCell) -> None:
+    add_links(cell, found(page(1)))
+    (item,) = items(cell)
+    with cell.transaction():
+        visit = SettledVisit(1, item, "200", STATE_DONE, NOW_S, page=PageRow(200, bytes(32)))
+        assert [cell.settle(visit, HOST), cell.settle(visit, HOST)] == [True, False]
+        assert cell.settle(replace(visit, queued=replace(item, key=1)), HOST) is None
 
 
 def test_a_page_whose_first_try_failed_counts_in_a_folder_of_an_older_version(cell: FrontierCell) -> None:

@@ -15,7 +15,7 @@ from teia.collections.inbox import Inbox, RunBulkAction
 from teia.collections.reports import CrawlReport, CrawlReports
 from teia.collections.series import COARSE_S, FINE_S, MIN_REVISITED, SeriesPoint, forecast_catch_up, points_of, rates_of
 from teia.errors import StoreError
-from teia.index.reader import META_FILE
+from teia.index.position import META_FILE
 from teia.transfer.read_all import idle_account
 from teia.views.alerts import (
     MAX_ABOUT_CHARS,

@@ -1,0 +1,28 @@
+"""The state of an index as its files tell it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from teia.index.position import POSITION_FILE, documents_in, has_index, read_position, write_position
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"version": 2}', b'{"version": 2, "position": "x"}'])
+def test_a_position_that_cannot_be_read_is_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / POSITION_FILE).write_bytes(content)
+    assert read_position(tmp_path) is None
+
+
+def test_a_folder_without_an_index_has_no_pages(tmp_path: Path) -> None:
+    write_position(tmp_path, 3)
+    assert (read_position(tmp_path), has_index(tmp_path), documents_in(tmp_path)) == (3, False, 0)
+
+
+def test_a_crawl_does_not_load_the_library_of_the_index() -> None:
+    source = "import sys, teia.cli.crawl.run_crawl; print('tantivy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
