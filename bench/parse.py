@@ -30,7 +30,7 @@ from teia.parse.headers import parse_head
 from teia.parse.html.processor import read_html
 from teia.parse.html.tree import TreeExtract
 from teia.parse.parse import parse_document
-from teia.parse.scan import is_compiled, scan
+from teia.parse.scan import scan
 from teia.parse.text.encoding import determine_encoding
 from teia.parse.text.fingerprint import fingerprints
 from teia.parse.text.language import language_of
@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=100, help="pages per round")
     arguments = parser.parse_args()
     pages = [make_page(seed=seed) for seed in range(VARIANTS)]
-    print(f"page: {len(pages[0])} bytes, {pages[0].count(b'<a ')} links; compiled: {'yes' if is_compiled() else 'no'}")
+    print(f"page: {len(pages[0])} bytes, {pages[0].count(b'<a ')} links")
     for name, work in stages(pages).items():
         print(f"{name:28s} {microseconds(work, arguments.pages):7.0f} us")
     cpu_us, wall_us = asyncio.run(transport(20 * arguments.pages))

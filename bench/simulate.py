@@ -46,7 +46,7 @@ class ProcessorClock(WallClock):
 def measure_one(
     pages: int, policy: str, rounds: int, theta: float, unit: str, seed: int, plain: bool
 ) -> dict[str, Any]:
-    from teia.lab.simulate.compiled import IS_COMPILED, make_timeline
+    from teia.lab.simulate.compiled import make_timeline
     from teia.lab.simulate.run import SimulationSettings, simulate
     from teia.lab.simulate.timeline import PlainTimeline
     from teia.refresh.model import Crawlers
@@ -81,7 +81,7 @@ def measure_one(
         "n": pages,
         "servers": world.servers,
         "policy": policy,
-        "compiled": IS_COMPILED and not plain,
+        "compiled": not plain,
         "visits": outcome.visits,
         "simulate_s": round(simulate_s, 3),
         "plan_s": round(plan_s, 3),

@@ -44,6 +44,8 @@ make_environment() {
     fi
     [ "$(uname -s)" = Linux ] || die "teia runs on Linux only"
     python="$(find_python)"
+    command -v cc >/dev/null && [ -e "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] ||
+        die "teia has compiled parts; install a C compiler and Python's headers (on Debian: apt-get install gcc python3-dev)"
     say "teia: preparing $venv (once; about a minute)"
     if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
         "$python" -m venv --clear "$venv" ||
@@ -55,9 +57,6 @@ make_environment() {
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
         --config-settings editable_mode=compat --editable "$root[$extras]" 2>&1 | without_hosts ||
         die "could not install the Python packages; the lines above say why"
-    (cd "$root" && "$venv/bin/python" -c 'import teia.lab.simulate._loop, teia.lib._words, teia.parse.scan._scan') 2>/dev/null ||
-        say "teia: could not compile, so pages are read the slow way; on Debian: apt-get install gcc python3-dev" \
-            "and remove $venv"
     printf '%s' "$wanted" >"$stamp"
 }
 

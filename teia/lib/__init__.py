@@ -5,7 +5,6 @@
     fingerprints    constants of 64-bit fingerprints, their distance; a hash that ignores numbers
     linearregex     regular expressions that no text makes slow
     simhash         64-bit fingerprints of texts that are nearly alike
-    simhash_arrays  the same without compiled code
     sortedkeys      look up many keys in a large sorted array
     tomledit        one value of a TOML text changed, comments kept
     topic           topic classifier, learnt from words and examples

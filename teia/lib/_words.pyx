@@ -1,8 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Two loops over the characters of a text, compiled: `simhash` and `parse.text.normal`, thrice as fast as arrays.
+"""Two loops over the characters of a text, compiled: `simhash` and `parse.text.normal`.
 
-Both give the values that those give, which are used where there was no compiler and are what the tests compare with.
-Indexes are not checked by Cython here; each loop says why they are good.
+tests/lib/simhash_arrays.py and `normalised_plainly` say the same in Python; tests compare with them. Indexes are not checked by Cython here; each loop says why they are good.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize

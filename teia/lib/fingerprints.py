@@ -1,7 +1,6 @@
 """64-bit fingerprints of texts: the constants that define a simhash, and the distance between two.
 
-simhash.py makes fingerprints in compiled code and simhash_arrays.py on arrays; both must give the same. A caller that
-only compares fingerprints loads neither.
+simhash.py makes fingerprints in compiled code. A caller that only compares fingerprints does not load it.
 
 An *outline* is a hash of a text that does not see its numbers: `Page 17 of 300` and `Page 18 of 300` have the same.
 Pages that a server makes up without end often differ in nothing else. It costs a few microseconds a page.

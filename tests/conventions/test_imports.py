@@ -192,6 +192,26 @@ def test_stages_do_not_meet() -> None:
     assert meetings == {("search", "index")}
 
 
+def test_no_module_does_without_a_compiled_one() -> None:
+    """A form in Python beside a compiled one would have to be kept equal to it (decision 41)."""
+    compiled = {path.stem for path in (ROOT / "teia").rglob("*.pyx")}
+    tries = (
+        (module, each)
+        for module in modules()
+        for outer in ast.walk(module.tree)
+        if isinstance(outer, ast.Try)
+        for each in ast.walk(outer)
+        if isinstance(each, ast.ImportFrom)
+    )
+    twins = [
+        module.path
+        for module, each in tries
+        if compiled & {(each.module or "").rpartition(".")[2], *(alias.name for alias in each.names)}
+    ]
+    assert compiled
+    assert not twins, f"import the compiled module plainly: {twins}"
+
+
 def test_names_say_something() -> None:
     empty = [m.path for m in modules() if NAMES_THAT_SAY_NOTHING & set(m.name.split("."))]
     assert not empty, f"name these after what they hold: {empty}"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from teia.lib.fingerprints import distance
 from teia.lib.simhash import simhash
-from teia.lib.simhash_arrays import simhash_by_arrays
+from tests.lib.simhash_arrays import simhash_by_arrays
 
 WORDS = [f"word{number}" for number in range(400)]
 

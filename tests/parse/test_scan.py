@@ -6,7 +6,6 @@ import dataclasses
 import html.entities
 import random
 import re
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,11 +16,10 @@ from hypothesis import strategies as st
 from teia.parse import scan
 from teia.parse.document import Document, Findings, ParseOptions
 from teia.parse.headers import parse_head
-from teia.parse.html.bounds import is_within_bounds
+from teia.parse.html.bounds import LONG_TAG_CHARS, SUSPICIOUS_TAGS
 from teia.parse.html.processor import read_html
 from teia.parse.html.tree import TreeExtract
 from teia.parse.text.normal import normalised
-from tests.conftest import UNDER_CI
 from tests.lab.worlds import fetch, url_of, varied_world
 from tests.timing import within
 
@@ -29,9 +27,6 @@ URL = "http://a.test/d/page"
 DOCUMENTATION = Path("/usr/share/doc")
 HEAD = parse_head(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
 HEAD_UTF8 = parse_head(b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n")
-
-if not scan.is_compiled() and not UNDER_CI and shutil.which("cc") is None:
-    pytest.skip("nothing is compiled, for there is no compiler", allow_module_level=True)
 
 
 def scanned(markup: bytes, options: ParseOptions, head: object = HEAD_UTF8) -> Findings | None:
@@ -70,10 +65,6 @@ def reason(markup: str) -> str:
 # ---- it is there, and is used ---------------------------------------------------------------------------------------
 
 
-def test_the_scanner_is_compiled() -> None:
-    assert scan.is_compiled()
-
-
 def test_an_ordinary_page_needs_no_tree() -> None:
     document = Document(URL, HEAD, b"<title>t</title><p>text <a href=/x>link</a>", ParseOptions())
     assert read_html(document).title == "t"
@@ -89,13 +80,6 @@ def test_users_can_still_request_the_tree() -> None:
 def test_what_a_page_needs_to_be_shown_is_read_from_the_tree() -> None:
     found = read_html(Document(URL, HEAD, b"<img src=/i><a href=/x>y</a>", ParseOptions(want_requisites=True)))
     assert {link.url for link in found.links} == {"http://a.test/i", "http://a.test/x"}
-
-
-def test_without_a_compiler_every_page_goes_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "_compiled", None)
-    document = Document(URL, HEAD, "<p>São <a href=/x>João</a>".encode(), ParseOptions())
-    assert read_html(document).links[0].text == "João"
-    assert "tree" in document.__dict__
 
 
 def test_lines_are_blocks() -> None:
@@ -456,9 +440,33 @@ def test_ten_mebibytes_of_anything_take_seconds_at_most(piece: str) -> None:
     within(15, lambda: scan.scan(markup, want_text=True))
 
 
+def is_within_bounds(markup: bytes) -> bool:
+    """Tell whether markup is so small, or has so few and short tags, that `limit_markup` would not change it.
+
+    May return False for markup that it would not change, never True for markup that it would. Nearly every page is
+    modest.
+    """
+    if markup.count(b"<") > SUSPICIOUS_TAGS:
+        return False
+    at = markup.find(b"<")
+    while at >= 0 and len(markup) - at > LONG_TAG_CHARS:  # on to the last tag that begins near enough
+        at = markup.rfind(b"<", at + 1, at + LONG_TAG_CHARS + 1)
+        if at < 0:
+            return False
+    return True
+
+
+def is_plain_by_python(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return is_within_bounds(data) and not data.startswith(b"\xef\xbb\xbf")
+
+
 @given(st.one_of(st.binary(max_size=100), st.text(max_size=50).map(str.encode)))
-def test_what_is_plain_is_so_without_a_compiler(data: bytes) -> None:
-    expected = is_within_bounds(data) and scan._is_utf8(data) and not data.startswith(b"\xef\xbb\xbf")
+def test_short_pages_are_plain_if_they_are_utf_8(data: bytes) -> None:
+    expected = is_plain_by_python(data)
     assert scan.is_plain(data) == expected
 
 
@@ -478,5 +486,5 @@ def test_what_is_plain_is_so_without_a_compiler(data: bytes) -> None:
     ],
 )
 def test_what_is_not_plain_is_never_taken_for_it(data: bytes) -> None:
-    expected = is_within_bounds(data) and scan._is_utf8(data) and not data.startswith(b"\xef\xbb\xbf")
+    expected = is_plain_by_python(data)
     assert scan.is_plain(data) <= expected

@@ -12,7 +12,6 @@ from typing import Any
 from teia.clock import Clock
 from teia.errors import LabError, UsageError
 from teia.lab.simulate.bounds import compute_bounds
-from teia.lab.simulate.compiled import IS_COMPILED
 from teia.lab.simulate.run import PolicyResult, SimulationSettings, VisitsCallback, simulate
 from teia.lab.simulate.timeline import Visits
 from teia.refresh.model import DAY_S, Crawlers, RefreshWorld
@@ -75,8 +74,6 @@ def compare(
     """
     policies, world = request.chosen_policies(), with_budget(world)
     settings = request.settings(world)
-    if not IS_COMPILED:
-        progress("the compiled extensions are not installed: a million visits take about ten seconds in Python")
     results: dict[str, dict[str, Any]] = {}
     plan_s = simulate_s = 0.0
     for at, policy in enumerate(policies):

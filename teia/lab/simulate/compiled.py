@@ -1,4 +1,4 @@
-"""The compiled loop as a `Timeline`; the one in Python if it was not compiled."""
+"""The compiled loop as a `Timeline`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from teia.lab.simulate._loop import Loop
 from teia.lab.simulate.changes import Modifications
 from teia.lab.simulate.timeline import (
     PlainTimeline,
@@ -19,13 +20,6 @@ from teia.refresh.formulas import BLOCK
 from teia.refresh.merge import Timetable
 from teia.refresh.model import Floats, Numbers, RefreshWorld
 from teia.refresh.policy import Intervals, Plan
-
-try:
-    from teia.lab.simulate._loop import Loop
-except ImportError:
-    Loop = None  # type: ignore[assignment,misc]
-
-IS_COMPILED = Loop is not None
 
 BOOKED_PER_SERVER = 192
 LEAST_BOOKED, MOST_BOOKED = 1 << 16, 1 << 22
@@ -115,8 +109,8 @@ class CompiledTimeline:
 
 
 def make_timeline(world: RefreshWorld, modifications: Modifications | None = None) -> Timeline:
-    """Return the fastest timeline available."""
+    """Return the fastest timeline that can hold the world."""
     # The compiled loop numbers pages by 32-bit integers.
-    if not IS_COMPILED or len(world) >= 1 << 31:
+    if len(world) >= 1 << 31:
         return PlainTimeline(world, modifications)
     return CompiledTimeline(world, modifications)

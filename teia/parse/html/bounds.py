@@ -29,22 +29,6 @@ _NEVER_NEST = frozenset({
 """Tags that hold nothing or that the parser closes by itself."""
 
 
-def is_within_bounds(markup: bytes, most_tags: int = SUSPICIOUS_TAGS) -> bool:
-    """Tell whether markup is so small, or has so few and short tags, that `limit_markup` would not change it.
-
-    May return False for markup that it would not change, never True for markup that it would. Nearly every page is
-    modest.
-    """
-    if markup.count(b"<") > most_tags:
-        return False
-    at = markup.find(b"<")
-    while at >= 0 and len(markup) - at > LONG_TAG_CHARS:  # on to the last tag that begins near enough
-        at = markup.rfind(b"<", at + 1, at + LONG_TAG_CHARS + 1)
-        if at < 0:
-            return False
-    return True
-
-
 def limit_markup(markup: str) -> tuple[str, tuple[str, ...]]:
     """Return markup that any parser can take, and the names of lost parts: `attributes`, `depth`, `tags`."""
     lost: tuple[str, ...] = ()

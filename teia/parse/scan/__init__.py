@@ -11,61 +11,34 @@ not, since it only moves bold elements.
 It is compiled (Cython) from _scan.pyx, which splits a page into tags and text, and its includes: stack.pxi, the
 open elements; open.pxi, the rules by which tags open and close them; shown.pxi, the text; extract.pxi, the result;
 anchors.pxi, the transfer of links; tags.pxi, the table of tags; octets.pxi. Begin with stack.pxi and open.pxi.
-Where there was no compiler, every page takes the slow path.
 """
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Callable
-from types import ModuleType
 
 from teia.parse.extract import Element, Extract
-from teia.parse.html.bounds import SUSPICIOUS_TAGS, is_within_bounds
-
-_compiled: ModuleType | None
-try:
-    from teia.parse.scan import _scan as _compiled
-except ImportError:
-    _compiled = None
-
-
-def is_compiled() -> bool:
-    """Tell whether the compiled scanner is available."""
-    return _compiled is not None
+from teia.parse.html.bounds import SUSPICIOUS_TAGS
+from teia.parse.scan import _scan
 
 
 def scan(markup: bytes, *, want_text: bool) -> Extract | None:
     """Read a page in valid UTF-8 that any parser could take; return None if it must take the slow path."""
-    if _compiled is None:
-        return None
     try:
-        extract: Extract = _compiled.scan(markup, want_text)
-    except _compiled.GivenUp:
+        extract: Extract = _scan.scan(markup, want_text)
+    except _scan.GivenUp:
         return None
     return extract
 
 
 def take_anchors(extract: Extract, links: object, other: Callable[[str, Element], None]) -> bool:
     """Pass the anchors of a scanned page to a `LinkCollector`, other elements to `other`; return False for a tree."""
-    if _compiled is None or not isinstance(extract, _compiled.Extract):
+    if not isinstance(extract, _scan.Extract):
         return False
-    _compiled.take_anchors(extract, links, other)
+    _scan.take_anchors(extract, links, other)
     return True
 
 
 def is_plain(markup: bytes, most_tags: int = SUSPICIOUS_TAGS) -> bool:
     """Tell whether bytes are valid UTF-8 without a byte order mark, with short tags and at most `most_tags` of them."""
-    if _compiled is not None:
-        return bool(_compiled.is_plain(markup, most_tags))
-    return is_within_bounds(markup, most_tags) and _is_utf8(markup) and not markup.startswith(codecs.BOM_UTF8)
-
-
-def _is_utf8(data: bytes) -> bool:
-    if data.isascii():
-        return True
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
+    return bool(_scan.is_plain(markup, most_tags))

@@ -1,7 +1,6 @@
 """Text.
 
 normal         text in the form in which versions are compared
-normal_arrays  the same on arrays
 folding        tables of folded characters
 encoding       character encodings
 language       the language of a text

@@ -1,19 +1,17 @@
 """Text for comparison: one line, and the form in which two versions of a page are the same (F3).
 
-Every page is normalised, so it is done by tables (folding.py), in a compiled loop (lib/_words.pyx) or on arrays: 15
-kB of Portuguese take 40 us or 180 instead of 540. The tables cover the plane in which nearly all text is written;
-other text takes the plain way. They are built when the first text is normalised: not every crawl needs text.
+Every page is normalised, so it is done by tables (folding.py), in a compiled loop (lib/_words.pyx): 15 kB of
+Portuguese take 40 us instead of 540. The tables cover the plane in which nearly all text is written; text outside of
+them, or with marks of Indic and Semitic scripts, takes the plain way. They are built when the first text is normalised:
+not every crawl needs text.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from functools import cache
 
-try:
-    from teia.lib._words import Folder
-except ImportError:
-    Folder = None  # type: ignore[assignment,misc]
-
+from teia.lib._words import Folder
 
 MAX_ANCHOR_CHARS = 200
 
@@ -30,20 +28,22 @@ def normalised(text: str) -> str:
 
     Only marks that are accents are removed: the vowel signs of Indic and Semitic scripts carry meaning.
     """
-    folded = None if Folder is None else _folder().fold(text)
-    return folded.decode() if folded is not None else _by_arrays(text)
+    folded = _folder().fold(text)
+    return folded.decode() if folded is not None else normalised_plainly(text)
 
 
 def normal_octets(text: str) -> bytes:
     """Like `normalised`, as UTF-8 bytes, the form in which it is made."""
-    folded = None if Folder is None else _folder().fold(text)
-    return folded if folded is not None else _by_arrays(text).encode("utf-8", "replace")
+    folded = _folder().fold(text)
+    return folded if folded is not None else normalised_plainly(text).encode("utf-8", "replace")
 
 
-def _by_arrays(text: str) -> str:
-    from teia.parse.text.normal_arrays import normalised_by_arrays
+def normalised_plainly(text: str) -> str:
+    """Like `normalised`, without tables: for text outside of them, and to test the tables."""
+    from teia.parse.text.folding import ACCENTS
 
-    return normalised_by_arrays(text)
+    text = ACCENTS.sub("", unicodedata.normalize("NFKD", text))
+    return " ".join(text.casefold().split())
 
 
 @cache

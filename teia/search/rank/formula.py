@@ -24,13 +24,9 @@ from numpy.typing import NDArray
 
 from teia.index.languages import language_bit
 from teia.search.query.query_language import Shares
+from teia.search.rank._rows import exponents, order_by_score, order_by_text, packed_rows, score_rows
 from teia.search.rank.make_plan import FieldWeights
 from teia.search.rank.rows import CANDIDATE, RANKED, Column, Floats, Hits, Rows
-
-try:
-    from teia.search.rank._rows import exponents, order_by_score, order_by_text, packed_rows, score_rows
-except ImportError:
-    from teia.search.rank.rows import exponents, order_by_score, order_by_text, packed_rows, score_rows
 
 RERANKED = 200
 RAREST = 0.001

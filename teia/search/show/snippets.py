@@ -20,12 +20,8 @@ import msgspec
 from teia.index.entry import IndexEntry
 from teia.search.query.analysis import folded_of, stem_of
 from teia.search.query.words import WORD
+from teia.search.show._marks import best_mark, folded_octets, parts_of, without_overlaps, word_marks
 from teia.search.show.marks import MAX_MARKS, Mark, Part, beginnings
-
-try:
-    from teia.search.show._marks import best_mark, folded_octets, parts_of, without_overlaps, word_marks
-except ImportError:
-    from teia.search.show.marks import best_mark, folded_octets, parts_of, without_overlaps, word_marks
 
 LOOKED_AT_CHARS = 65_536
 SNIPPET_CHARS = 240

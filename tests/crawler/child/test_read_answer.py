@@ -17,7 +17,7 @@ from teia.crawler.child.messages import (
     encode_parts,
 )
 from teia.crawler.child.read_answer import read
-from teia.crawler.follow_links import _merged
+from teia.crawler.follow_links import evaluate_links
 from teia.frontier.cell.schema import BY_FEED, BY_LINK
 from teia.records import Link, LinkKind
 from teia.urls import DEFAULT_RULES
@@ -62,8 +62,19 @@ def test_a_link_named_twice_is_one_with_all_that_is_known_of_it() -> None:
         Link("http://a.test/x", LinkKind.FRAME, "later"),
         Link("http://a.test/y", LinkKind.ANCHOR, "y", nofollow=True),
     )
-    assert _merged(links, obeys=True) == {"http://a.test/x": (2, "feed", BY_FEED | BY_LINK)}
-    assert _merged(links, obeys=False).keys() == {"http://a.test/x", "http://a.test/y"}
+    (obeyed,) = evaluate_links(links, str, str, obeys=True, too_deep=False)
+    assert obeyed == (2, "feed", BY_FEED | BY_LINK, "http://a.test/x", True)
+    ignored = evaluate_links(links, str, str, obeys=False, too_deep=False)
+    assert [each.decision for each in ignored] == ["http://a.test/x", "http://a.test/y"]
+
+
+def test_a_link_that_is_not_followed_is_no_evidence_of_a_link_in_a_feed() -> None:
+    links = (
+        Link("http://a.test/x", LinkKind.ANCHOR, "", nofollow=True),
+        Link("http://a.test/x", LinkKind.FEED, "feed"),
+    )
+    assert [each.links for each in evaluate_links(links, str, str, obeys=True, too_deep=False)] == [False]
+    assert [each.links for each in evaluate_links(links, str, str, obeys=False, too_deep=False)] == [True]
 
 
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 70_000])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teia.lab.simulate.changes import Modifications
-from teia.lab.simulate.compiled import IS_COMPILED, CompiledTimeline, make_timeline
+from teia.lab.simulate.compiled import CompiledTimeline, make_timeline
 from teia.lab.simulate.timeline import PlainTimeline, Timeline, Visits
 from teia.refresh.merge import Timetable
 from teia.refresh.model import Crawlers, RefreshWorld
@@ -20,7 +20,6 @@ from teia.refresh.policy import Intervals, Plan
 from teia.refresh.scenario import draw_world
 from tests.refresh.worlds import small_worlds
 
-compiled = pytest.mark.skipif(not IS_COMPILED, reason="the compiled extensions are not installed")
 PLENTY = 1 << 40
 
 
@@ -74,7 +73,6 @@ def assert_never_early(world: RefreshWorld, plan: Timetable, visits: Visits) -> 
         assert visits.late_s[made] == pytest.approx(visits.time_s[made] - plan.due_s[planned])
 
 
-@compiled
 @settings(max_examples=200)
 @given(
     small_worlds(),
@@ -109,7 +107,6 @@ def test_both_loops_make_the_same_visits(
         assert plain.fresh_area == pytest.approx(fast.fresh_area, abs=1e-9)
 
 
-@compiled
 @pytest.mark.parametrize("name", ["psp", "m-wolf", "edf", "index", "user-centric"])
 @pytest.mark.parametrize("speed", [0.4, 0.025])
 def test_both_loops_make_the_same_visits_in_a_world_of_the_paper(name: str, speed: float) -> None:
@@ -124,7 +121,6 @@ def test_both_loops_make_the_same_visits_in_a_world_of_the_paper(name: str, spee
     assert [column.tolist() for column in plain] == [column.tolist() for column in fast]
 
 
-@compiled
 @pytest.mark.parametrize("speed", [1.0, 0.02])
 def test_both_loops_follow_an_uneven_timetable_of_many_servers(speed: float) -> None:
     """Crowds that are due at one instant, and hours without a visit: the buckets in which servers wait fit neither."""
@@ -204,7 +200,6 @@ def test_without_politeness_crawlers_are_the_only_limit(make: type[PlainTimeline
     assert 60 < len(visits.page) <= 80
 
 
-@compiled
 @pytest.mark.parametrize("name", ["psp", "edf", "index", "user-centric"])
 def test_visits_may_be_had_server_by_server(name: str) -> None:
     """The same visits; those of each server in their order."""
@@ -223,7 +218,6 @@ def test_visits_may_be_had_server_by_server(name: str) -> None:
     assert [column[order].tolist() for column in in_order] == [column.tolist() for column in by_server]
 
 
-@compiled
 @pytest.mark.parametrize("name", ["psp", "edf", "index"])
 def test_visits_in_parts_are_those_of_one_run(name: str) -> None:
     """Visits that are booked and find no room in a part come with the next; a part is lost then, so it is copied."""
@@ -246,7 +240,6 @@ def test_visits_in_parts_are_those_of_one_run(name: str) -> None:
     assert at_once.fresh_s.tolist() == in_parts.fresh_s.tolist()
 
 
-@compiled
 def test_visits_of_a_run_in_parts_are_not_put_in_order_halfway_and_their_plan_is_not_changed() -> None:
     world = RefreshWorld.build(
         [0] * 10, 1.0, horizon_s=40_000.0, politeness_s=1.0, budget=40_000, crawlers=Crawlers(1, 2.0)
@@ -262,7 +255,6 @@ def test_visits_of_a_run_in_parts_are_not_put_in_order_halfway_and_their_plan_is
             timeline.follow(POLICIES[name].plan(world), 0.0)
 
 
-@compiled
 @pytest.mark.parametrize("rate", [1e-120, 1e-3])
 def test_a_server_with_nothing_worth_a_visit_yet_loses_no_visit(rate: float) -> None:
     """By value, all copies are fresh at the beginning, or rates so small that nothing is ever worth a visit."""

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from teia.parse.text.fingerprint import fingerprints
 from teia.parse.text.language import language_of, primary_subtag
-from teia.parse.text.normal import normal_octets, normalised, one_line
-from teia.parse.text.normal_arrays import normalised_by_arrays, normalised_plainly
+from teia.parse.text.normal import normal_octets, normalised, normalised_plainly, one_line
 
 PORTUGUESE = (
     "O processo inicia-se a partir de um conjunto de endereços que referenciam os documentos a recolher. Cada servidor "
@@ -35,7 +34,6 @@ def test_normal_form_is_stable(text: str) -> None:
 def test_all_ways_to_the_normal_form_agree(text: str) -> None:
     expected = normalised_plainly(text)
     assert normalised(text) == expected
-    assert normalised_by_arrays(text) == expected
     assert normal_octets(text) == expected.encode("utf-8", "replace")
 
 
@@ -45,7 +43,6 @@ def test_all_ways_to_the_normal_form_agree_on_every_character() -> None:
         text = f"A{chr(code)}b{chr(code)} é"
         expected = normalised_plainly(text)
         assert normalised(text) == expected, hex(code)
-        assert normalised_by_arrays(text) == expected, hex(code)
 
 
 def test_one_line_collapses_and_cuts() -> None:

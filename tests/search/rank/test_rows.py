@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.index.languages import OTHER
-from teia.search.rank import rows as plain
-from teia.search.rank.near_duplicates import leaders_by_numpy
+from teia.search.rank import _rows as compiled
 from teia.search.rank.rows import CANDIDATE, COLUMNS, RANKED, Rows
-
-compiled = pytest.importorskip("teia.search.rank._rows")
+from tests.search.rank import plain_rows as plain
 
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
 SCORES = st.one_of(st.sampled_from([1.0, 2.0, 3.5]), st.floats(0.01, 100))
@@ -73,7 +71,7 @@ def test_groups_are_the_same(found: Rows) -> None:
     ranked = np.zeros(len(found), RANKED)
     for name in CANDIDATE.names or ():
         ranked[name] = found[name]
-    assert compiled.leaders_of(found) == compiled.leaders_of(ranked) == leaders_by_numpy(found)
+    assert compiled.leaders_of(found) == compiled.leaders_of(ranked) == plain.leaders_by_numpy(found)
 
 
 def test_rows_of_another_kind_are_refused() -> None:

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.search.query.analysis import folded_of, stem_of
-from teia.search.show import marks as show_marks
+from teia.search.show import _marks as compiled
 from teia.search.show.marks import BLANK, MAX_MARKS, TABLE, Mark
-
-compiled = pytest.importorskip("teia.search.show._marks")
+from tests.search.show import plain_marks as show_marks
 
 PIECES = st.sampled_from(
     ["rede", "redes", "Redes", "rêdes", "REDE", "redeя", "яrede", "Привет", " ", " ", "-", "\n", "\u0301", "\u0345",

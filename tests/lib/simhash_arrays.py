@@ -1,4 +1,4 @@
-"""The 64-bit simhash on arrays, used without compiled code; simhash.py defines it.
+"""The 64-bit simhash on arrays: the readable form of lib/_words.pyx, which tests compare with it.
 
 A word's polynomial is the difference of two running sums.
 """
@@ -34,7 +34,7 @@ _INVERSE_POWERS = _powers(TABLE_POWERS, _INVERSE)
 
 
 def simhash_by_arrays(octets: bytes) -> int:
-    """Do the same without compiled code."""
+    """Return the fingerprint of a text in UTF-8."""
     words = _word_hashes(octets)
     if words.size == 0:
         return 0
