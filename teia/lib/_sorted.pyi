@@ -1,3 +1,8 @@
-from teia.lib.sortedkeys import Keys, Numbers
+from typing import Any
 
-def look_up(known: Keys, column: Numbers, keys: Keys, places: Keys, found: Numbers) -> None: ...
+from numpy import int64
+from numpy.typing import NDArray
+
+def look_up(
+    known: NDArray[int64], column: NDArray[Any], keys: NDArray[int64], places: NDArray[int64], found: NDArray[Any]
+) -> None: ...

@@ -1,7 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Two loops over the characters of a text, compiled: `simhash` and `parse.text.normal`.
 
-tests/lib/simhash_arrays.py and `normalised_plainly` say the same in Python; tests compare with them. Indexes are not checked by Cython here; each loop says why they are good.
+tests/lib/simhash_arrays.py and `normalised_plainly` say the same in Python; tests compare with them. Indexes are not
+checked by Cython here; each loop says why they are good.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
