@@ -22,7 +22,15 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-PROCESSES = {"Popen", "create_subprocess_exec", "create_subprocess_shell", "fork", "posix_spawn", "ProcessPoolExecutor"}
+PROCESSES = {
+    "ChildProcess",
+    "Popen",
+    "create_subprocess_exec",
+    "create_subprocess_shell",
+    "fork",
+    "posix_spawn",
+    "ProcessPoolExecutor",
+}
 """Names of what starts a process, wherever it comes from."""
 MODULES = {"subprocess", "multiprocessing"}
 CRAWLS = {

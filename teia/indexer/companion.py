@@ -12,22 +12,28 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
-import signal
-import sys
 from collections.abc import Collection, Sequence
 from typing import Self
 
+from teia.clock import WallClock
 from teia.config.sections import Config
+from teia.lib.child_process import PIPE, BackOff, ChildProcess
+from teia.lib.entry_points import command_of
 from teia.store.root import Root
 
-MODULE = "teia.indexer.process"
 MAX_LINE_BYTES = 65_536
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
 FINISH_TRIES = 5
 """Deaths of a finishing indexer after which the crawl ends without it and reports that."""
 
 logger = logging.getLogger(__name__)
+
+
+def run_indexer(arguments: Sequence[str]) -> int:
+    """Be the indexer process."""
+    from teia.indexer.process import main  # a crawl imports nothing of an index
+
+    return main(arguments)
 
 
 class IndexerProcess:
@@ -40,7 +46,7 @@ class IndexerProcess:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: ChildProcess | None = None
         self._is_finishing = False
         self._finish_requested = asyncio.Event()
         self._supervision: asyncio.Task[None] | None = None
@@ -56,84 +62,69 @@ class IndexerProcess:
         if not names:
             return None
         cell_flags = [] if cells is None else ["--cells", ",".join(map(str, sorted(cells)))]
-        companion = cls([sys.executable, "-m", MODULE, *cell_flags, str(os.getpid()), str(root.path), *names])
+        companion = cls(command_of(run_indexer, *cell_flags, str(root.path), *names))
         await companion.begin()
         return companion
 
     async def begin(self) -> None:
         """Start the indexer, and keep it alive from then on."""
-        self._supervision = asyncio.get_running_loop().create_task(self._supervise(await self._try_spawn()))
+        self._supervision = asyncio.get_running_loop().create_task(self._supervise(self._try_spawn()))
 
     @property
     def pid(self) -> int | None:
         """Process id of the running indexer; None while none runs."""
         process = self._process
-        return process.pid if process is not None and process.returncode is None else None
+        return process.pid if process is not None and process.status is None else None
 
-    async def _spawn(self) -> asyncio.subprocess.Process:
-        """Start a process.
-
-        It has a process group of its own: a Ctrl-C goes to the crawl, which decides how the indexer ends. A session of
-        its own would undo its low priority, because Linux shares the processors between sessions first (autogroup).
-        """
-        return await asyncio.create_subprocess_exec(
-            *self._command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            limit=MAX_LINE_BYTES,
-            preexec_fn=os.setpgrp,
-        )
-
-    async def _try_spawn(self) -> asyncio.subprocess.Process | None:
+    def _try_spawn(self) -> ChildProcess | None:
         """Start a process; if the system has no room for one, set `error` and return None."""
         try:
-            self._process = await self._spawn()
+            # No session of its own, which would undo its low priority: Linux shares the processors between sessions
+            # first (autogroup).
+            self._process = ChildProcess(self._command, stdin=PIPE, stdout=PIPE)
         except OSError as error:
             self.error = f"the indexer cannot be started: {error.strerror or error}"
             return None
         # `finish` was called while no process ran: the new one is to finish at once.
         if self._is_finishing:
-            _close_input(self._process)
+            self._process.close_input()
         return self._process
 
-    async def _supervise(self, process: asyncio.subprocess.Process | None) -> None:
+    async def _supervise(self, process: ChildProcess | None) -> None:
         """Read the indexer's reports, and start another process when it dies, until one has finished."""
-        loop = asyncio.get_running_loop()
-        wait_s, tries = FIRST_WAIT_S, 0
+        back_off, tries = BackOff(WallClock(), FIRST_WAIT_S, LONGEST_WAIT_S), 0
         while True:
-            began = loop.time()
+            back_off.begin()
             if process is None:
                 why = self.error
             else:
                 why = await self._read_reports(process)
-                status = await process.wait()
+                status = await process.ended()
+                await process.end_async()
                 # Status 0 without a request to finish is a death too: the crawl still commits pages.
                 if self._is_finishing and status == 0:
                     self.error = ""
                     return
                 self.deaths += 1
-                why = why or f"the indexer exited with {_exit_reason(status)}"
-            was_stable = loop.time() - began >= LONGEST_WAIT_S
-            if was_stable or (self._is_finishing and not tries):  # the crawl waits for the end now
-                wait_s = FIRST_WAIT_S
+                why = why or f"the indexer exited with {process.exit_reason}"
+            if self._is_finishing and not tries:  # the crawl waits for the end now
+                back_off.reset()
             tries += self._is_finishing
             if tries >= FINISH_TRIES:
                 self.error = f"{why}; `teia audit index` lists the missing pages, and the next crawl will index them"
                 return
-            self.error = why
+            self.error, wait_s = why, back_off.fail()
             logger.warning("%s; restarting it in %.1f s", why, wait_s)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     # A request to finish ends the wait early; after it, each further wait takes its full time.
                     await (asyncio.sleep(wait_s) if self._is_finishing else self._finish_requested.wait())
-            wait_s = min(LONGEST_WAIT_S, 2 * wait_s)
-            process = await self._try_spawn()
+            process = self._try_spawn()
 
-    async def _read_reports(self, process: asyncio.subprocess.Process) -> str:
+    async def _read_reports(self, process: ChildProcess) -> str:
         """Read an indexer's reports until it ends; return the error it reported last, or an empty text."""
-        assert process.stdout is not None
         why = ""
-        while line := await process.stdout.readline():
+        async for line in process.lines(MAX_LINE_BYTES):
             # A line that is no JSON was printed by a library; it is no report.
             with contextlib.suppress(ValueError):
                 report = json.loads(line)
@@ -150,7 +141,7 @@ class IndexerProcess:
         self._is_finishing = True
         self._finish_requested.set()
         if self._process is not None:
-            _close_input(self._process)
+            self._process.close_input()
         # Shielded: a caller that is cancelled must not end the supervision; `kill` does that.
         await asyncio.shield(self._supervision)
 
@@ -159,21 +150,5 @@ class IndexerProcess:
         if self._supervision is not None:
             self._supervision.cancel()
             await asyncio.gather(self._supervision, return_exceptions=True)
-        if self._process is not None and self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
-
-
-def _close_input(process: asyncio.subprocess.Process) -> None:
-    """Request an indexer to finish, by closing its standard input."""
-    assert process.stdin is not None
-    process.stdin.close()
-
-
-def _exit_reason(status: int) -> str:
-    if status >= 0:
-        return f"status {status}"
-    with contextlib.suppress(ValueError):
-        return signal.Signals(-status).name
-    return f"signal {-status}"
+        if self._process is not None:
+            await self._process.end_async()

@@ -1,7 +1,5 @@
 """The indexer as a process of its own.
 
-    python -m teia.indexer.process [--cells 0,3,5] PARENT DATA NAME...
-
 It follows the collections until its standard input is closed, then indexes what is left and ends. Twice a second it
 reports its progress in a line of JSON. It runs at a lower priority than the crawler, so on a busy machine pages are
 fetched first and found later. It dies with its parent, and loses nothing by that.
@@ -39,7 +37,7 @@ from teia.indexer.indexer import CollectionIndexer
 from teia.indexer.ranks import Ranker
 from teia.indexer.reread import Rereader
 from teia.indexer.semantic_model import Trainer
-from teia.parse.children.child import die_with_parent
+from teia.lib.child_process import BackOff
 from teia.store.root import Root, open_root
 
 COMMIT_S = 2.0
@@ -193,12 +191,11 @@ class FollowedCollection:
         self._root, self._clock, self._cells, self._is_only = root, clock, cells, is_only
         self._follower: CollectionFollower | None = None
         self._lock_stack = ExitStack()
-        self._began = self._reopen_at = 0.0
-        self._wait_s = FIRST_WAIT_S
+        self._back_off = BackOff(clock, FIRST_WAIT_S, LONGEST_WAIT_S)
 
     async def step(self) -> int:
         """Take the changes there are; return their number. A collection that is out is opened again when it is time."""
-        if self._follower is None and self._clock.ticks_s() < self._reopen_at:
+        if self._follower is None and self._back_off.left_s:
             return 0
         return await self._run(CollectionFollower.step)
 
@@ -229,16 +226,13 @@ class FollowedCollection:
         return done
 
     def _open(self) -> CollectionFollower:
-        self._began = self._clock.ticks_s()
+        self._back_off.begin()
         self._lock_stack.enter_context(indexing_lock(self._root, self.name))
         return CollectionFollower(self._root, self.name, self._clock, self._cells)
 
     async def _suspend(self, why: str) -> None:
-        now = self._clock.ticks_s()
-        # A collection that was followed for a while has recovered from its last failure.
-        self._wait_s = FIRST_WAIT_S if now - self._began >= LONGEST_WAIT_S else self._wait_s
         self.error = f"{self.name}: {why}"[:MAX_ERROR_CHARS]
-        self._reopen_at, self._wait_s = now + self._wait_s, min(LONGEST_WAIT_S, 2 * self._wait_s)
+        self._back_off.fail()
         with contextlib.suppress(*FAILURES):  # the error was reported already
             await self.close()
 
@@ -308,13 +302,12 @@ async def _main(root: Root, names: Sequence[str], cells: Collection[int] | None)
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Run the indexer; the arguments are `[--cells 0,3,5] DATA NAME...`."""
     cells = None
     if arguments[0] == "--cells":
         cells = frozenset(int(each) for each in arguments[1].split(","))
         arguments = arguments[2:]
-    parent, data, *names = arguments
-    # Before anything is opened: a parent that is gone already must leave no indexer behind.
-    die_with_parent(int(parent))
+    data, *names = arguments
     os.nice(NICENESS)
     try:
         asyncio.run(_main(open_root(Path(data)), names, cells))
@@ -322,7 +315,3 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps({"error": str(error)[:MAX_ERROR_CHARS]}), flush=True)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,7 +1,5 @@
 """The notifier: a process that sends notices to subscribers, for all collections of a root.
 
-    python -m teia.notify.process PARENT DATA
-
 Every second or so it looks for committed changes (notices.py), posts due notices (deliver.py), and sends requests to
 hubs (websub.py), until its standard input is closed. Then it looks once more, posts for a moment, and ends. It dies
 with its parent and loses nothing by that. A crawl and a server may each have a notifier. The lock on the root's
@@ -29,7 +27,6 @@ from teia.errors import TeiaError
 from teia.notify.deliver import Delivery
 from teia.notify.notices import NoticeFinder
 from teia.notify.subscriptions import open_subscriptions
-from teia.parse.children.child import die_with_parent
 from teia.signals.subscriptions import Subscriptions
 from teia.sqlite import sqlite_errors
 from teia.store.root import Root, open_root
@@ -271,8 +268,8 @@ async def _main(root: Root) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parent, data = arguments
-    die_with_parent(int(parent))
+    """Run the notifier of a root; the argument is its folder."""
+    (data,) = arguments
     os.nice(NICENESS)
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     try:
@@ -281,7 +278,3 @@ def main(arguments: Sequence[str]) -> int:
         print(f"teia notify: {error}", file=sys.stderr, flush=True)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -35,13 +35,14 @@ from teia.index.cell import CellIndex
 from teia.index.position import META_FILE
 from teia.index.schema import stemming_analyser
 from teia.indexer.cell_indexer import BROKEN, CellIndexer, new_index_folder
-from teia.indexer.companion import MODULE, IndexerProcess
+from teia.indexer.companion import IndexerProcess, run_indexer
 from teia.indexer.open_search import CollectionSearch
 from teia.indexer.process import CollectionFollower, follow, indexing_lock
 from teia.indexer.rebuild import audit_index, rebuild_index
 from teia.indexer.repair_idle import IndexSupervisor
 from teia.indexer.reread import Rereader
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
+from teia.lib.entry_points import command_of
 from teia.store.archive import archive_path
 from teia.store.root import CellFolder, CollectionFolder, Root, open_root
 from teia.transfer.read_all import idle_account
@@ -506,7 +507,7 @@ def test_the_crawl_learns_of_the_collection_that_is_not_indexed(
 ) -> None:
     monkeypatch.setattr("teia.indexer.companion.FINISH_TRIES", 1)
     twin(root, "other")
-    command = [sys.executable, "-m", MODULE, str(os.getpid()), str(root.path), "main", "other"]
+    command = command_of(run_indexer, str(root.path), "main", "other")
 
     async def crawl() -> IndexerProcess:
         companion = IndexerProcess(command)

@@ -8,8 +8,6 @@ import hmac
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -24,7 +22,9 @@ from teia.clock import Clock, VirtualClock, WallClock
 from teia.config.sections import Config
 from teia.crawler.signals_in.outgoing import AT_ONCE, HUBS, WEBHOOKS, Poster, ReceiverStates
 from teia.crawler.signals_in.websub import HubRound, open_hubs, store_hubs
-from teia.notify.keep_process import NotifierSupervisor, is_needed
+from teia.lib.child_process import PIPE, ChildProcess
+from teia.lib.entry_points import command_of
+from teia.notify.keep_process import NotifierSupervisor, is_needed, run_notifier
 from teia.notify.process import Notifier, notifier_lock, run
 from teia.notify.subscriptions import (
     ListedSubscription,
@@ -180,14 +180,13 @@ def test_a_message_can_be_tried_and_one_that_is_not_wanted_is_given_up(post: Pos
     assert (post.state().given_up, post.state().waiting, post.state().problem) == (1, 0, "410")
 
 
-def started(root: Root) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "teia.notify.process", str(os.getpid()), str(root.path)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE)
+def started(root: Root) -> ChildProcess:
+    return ChildProcess(command_of(run_notifier, str(root.path)), stdin=PIPE)
 
 
 def test_a_courier_that_is_killed_while_it_tells_loses_nothing_and_repeats_only_what_was_under_way(post: Post) -> None:
     """kill -9 between the message and its answer; the real process on real sockets."""
-    running: list[subprocess.Popen[bytes]] = []
+    running: list[ChildProcess] = []
     kills = iter((True,))
 
     def kill_first(_: Received) -> Reply:
@@ -202,11 +201,9 @@ def test_a_courier_that_is_killed_while_it_tells_loses_nothing_and_repeats_only_
             post.revisited.visit(f"<p>{text}</p>")
         for _ in range(2):
             running.append(started(post.root))
-            process_input = running[-1].stdin
-            assert process_input is not None
-            process_input.close()
+            running[-1].close_input()
             running[-1].wait(60)
-    assert [process.returncode for process in running] == [-9, 0], "when its input ends it tells what is left"
+    assert [process.status for process in running] == [-9, 0], "when its input ends it tells what is left"
     ids = [each.headers["webhook-id"] for each in receiver.received]
     assert (len(ids), len(set(ids)), ids[0] == ids[1]) == (3, 2, True)
     assert (post.state().delivered, post.state().waiting) == (2, 0)

@@ -11,11 +11,8 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -23,6 +20,7 @@ from threading import Event, Lock, Thread
 from teia.clock import Clock
 from teia.collections.resident import CrawlerDemand
 from teia.errors import TeiaError
+from teia.lib.child_process import BackOff, ChildProcess, last_line
 from teia.store.root import Root
 
 logger = logging.getLogger(__name__)
@@ -33,7 +31,6 @@ GRACE_S = 15.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 STABLE_S = 60.0
 """A crawler that lived this long did not fail at its start, so the next one is started without a long wait."""
-LOG_TAIL_BYTES = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +54,18 @@ class Supervisor:
     def __init__(self, root: Root, clock: Clock, command: Sequence[str] | None = None) -> None:
         self._root, self._clock = root, clock
         self._command = command or [sys.executable, "-m", "teia", "crawl", "--resident", "--data", str(root.path)]
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ChildProcess | None = None
         self._lock, self._stopping, self._wake_up = Lock(), Event(), Event()
         self._state = CrawlerState("idle")
-        self._started_s = 0.0
-        self._wait_s, self._not_before = FIRST_WAIT_S, 0.0
+        # Exponential back-off: a crawler that fails at its start is not restarted in a tight loop.
+        self._back_off = BackOff(clock, FIRST_WAIT_S, LONGEST_WAIT_S, STABLE_S)
         self._thread = Thread(target=self._watch, name="supervisor", daemon=True)
 
     @property
     def state(self) -> CrawlerState:
         with self._lock:
-            left_s = max(0.0, self._not_before - self._clock.ticks_s())
-            return replace(self._state, again_in_s=round(left_s, 1) if self._state.state == "failed" else 0.0)
+            again_in_s = round(self._back_off.left_s, 1) if self._state.state == "failed" else 0.0
+            return replace(self._state, again_in_s=again_in_s)
 
     def start(self) -> None:
         self._thread.start()
@@ -102,73 +99,47 @@ class Supervisor:
 
     def _check(self, demand: CrawlerDemand) -> None:
         if self._process is not None:
-            if self._process.poll() is None:
+            if self._process.status is None:
                 return
             self._handle_exit(self._process)
             self._process = None
         # While no crawler is needed, the lock is read only to notice the end of a crawl of another process.
-        is_needed, now = demand.is_anything(), self._clock.ticks_s()
+        is_needed = demand.is_anything()
         holder = self._root.lock_holder() if is_needed or self._state.state == "elsewhere" else None
         if holder == os.getpid():
             return  # this server itself holds the lock, for a moment
         if holder is not None:
             self._set_state(CrawlerState("elsewhere", holder))
-        elif is_needed and now >= self._not_before:
+        elif is_needed and not self._back_off.left_s:
             self._start_crawler()
         elif self._state.state != "failed" or not is_needed:
             self._set_state(CrawlerState("idle"))
 
     def _start_crawler(self) -> None:
-        """Start a crawler. Its stdin closes when this server ends, and so the crawler notices that."""
-        # Only the log of the last crawler is kept.
-        with self.log.open("wb") as log:
-            # A session of its own: Ctrl-C reaches the server alone, and `_kill_group` ends all its processes.
-            self._process = subprocess.Popen(  # noqa: S603  # our own command
-                self._command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
-            )
-        self._started_s = self._clock.ticks_s()
+        """Start a crawler, which continues if this server is killed. Only the log of the last crawler is kept."""
+        self._back_off.begin()
+        # A session of its own: the crawler may outlive the terminal of a server that was killed.
+        self._process = ChildProcess(self._command, log=self.log, on_parent_death=None, own_session=True)
         self._set_state(CrawlerState("running", self._process.pid))
 
-    def _handle_exit(self, process: subprocess.Popen[bytes]) -> None:
-        if process.stdin is not None:
-            process.stdin.close()
-        now = self._clock.ticks_s()
+    def _handle_exit(self, process: ChildProcess) -> None:
         # It ended by itself, because nothing was left to do.
-        if process.returncode == 0:
-            self._wait_s, self._not_before = FIRST_WAIT_S, 0.0
+        if process.status == 0:
+            self._back_off.reset()
             self._set_state(CrawlerState("idle"))
             return
-        self._kill_group(process)  # processes that it left behind
-        if now - self._started_s >= STABLE_S:
-            self._wait_s = FIRST_WAIT_S
-        self._not_before = now + self._wait_s
-        # Exponential back-off: a crawler that fails at its start is not restarted in a tight loop.
-        self._wait_s = min(LONGEST_WAIT_S, 2 * self._wait_s)
-        why = self._last_log_line() or f"it exited with status {process.returncode}"
+        process.end()
+        self._back_off.fail()
+        why = last_line(self.log) or f"it exited with status {process.status}"
         logger.warning("the crawler died: %s", why)
         self._set_state(CrawlerState("failed", None, why))
 
     def _stop_crawler(self) -> None:
-        process = self._process
-        if process is None:
+        if self._process is None:
             return
-        # SIGTERM: the crawler commits the pages it has, and ends.
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
+        self._process.terminate()  # the crawler commits the pages it has, and ends
+        if not self._process.end(GRACE_S):
             logger.warning("the crawler did not stop within %g s and was killed; no committed data is lost", GRACE_S)
-        # The rest of the group: parse children, or a crawler that did not end in time.
-        self._kill_group(process)
-        process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
-
-    @staticmethod
-    def _kill_group(process: subprocess.Popen[bytes]) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
 
     def _set_state(self, state: CrawlerState) -> None:
         with self._lock:
@@ -178,10 +149,3 @@ class Supervisor:
     def log(self) -> Path:
         """Path of the log of the last crawler."""
         return self._root.path / "crawler.log"
-
-    def _last_log_line(self) -> str:
-        with suppress(OSError), self.log.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
-            lines = file.read().decode("utf-8", "replace").split("\n")
-            return next((line.strip()[:500] for line in reversed(lines) if line.strip()), "")
-        return ""

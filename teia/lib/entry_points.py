@@ -1,0 +1,40 @@
+"""Functions that other processes run, named by themselves.
+
+    python -m teia.lib.entry_points MODULE:FUNCTION ARGUMENT…
+
+A caller passes a function, so an editor finds it; only here does it become a name and a function again. If the module
+of a function takes long to import, the caller passes a small function of its own that imports and calls it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+Main = Callable[[Sequence[str]], int]
+"""Function that runs a whole process: it gets the arguments and returns the exit status."""
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return the name by which another process finds a function."""
+    # A program that was started with -m has its module under two names; the other process needs the real one.
+    module = sys.modules[function.__module__]
+    return f"{module.__spec__.name if module.__spec__ is not None else module.__name__}:{function.__qualname__}"
+
+
+def load(name: str) -> Callable[..., Any]:
+    """Return the function of a name, importing its module."""
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found
+
+
+def command_of(main: Main, *arguments: str) -> list[str]:
+    """Return the command line that runs a function in another process."""
+    return [sys.executable, "-m", __name__, name_of(main), *arguments]
+
+
+if __name__ == "__main__":
+    sys.exit(load(sys.argv[1])(sys.argv[2:]))

@@ -1,0 +1,25 @@
+"""Functions that other processes run are found again by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from teia.lib.child_process import PIPE, ChildProcess
+from teia.lib.entry_points import command_of, load, name_of
+
+
+def answer(arguments: Sequence[str]) -> int:
+    print(" ".join(arguments))
+    return 7
+
+
+def test_a_name_leads_back_to_its_function() -> None:
+    assert name_of(answer) == "tests.lib.test_entry_points:answer"
+    assert load(name_of(answer)) is answer
+
+
+def test_another_process_runs_it() -> None:
+    child = ChildProcess(command_of(answer, "one", "two"), stdout=PIPE)
+    assert child.communicate(timeout_s=60) == (b"one two\n", b"")
+    assert child.end()
+    assert child.status == 7
