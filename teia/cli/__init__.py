@@ -7,7 +7,7 @@ exits       exit statuses and errors
 table       tables for people
 progress    the display of a running crawl
 advice      advice after a crawl that fetched nothing
-supervised  `--supervised`: commands that another program started
+supervised  `--supervised`: progress of lab runs that another program started
 config      `teia config`
 bench       `teia bench`
 serve       `teia serve`

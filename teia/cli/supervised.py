@@ -1,33 +1,24 @@
-"""`--supervised`: mode of a command that another program has started and supervises: a run of the lab, or an audit.
+"""`--supervised`: mode of a run of the lab that another program has started and supervises.
 
-The command ends when its standard input is closed, so it never outlives its supervisor. The progress of a lab run goes
-to standard error as JSON lines, `{"share": 0.4, "doing": "edf: 20,000 pages for 8 days"}`; an unknown share is null.
+Its progress goes to standard error as JSON lines, `{"share": 0.4, "doing": "edf: 20,000 pages for 8 days"}`; an unknown
+share is null.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 from collections.abc import Callable
-from threading import Thread
 from typing import Annotated
 
 import typer
 
-from teia.cli.exits import INTERRUPTED
 from teia.cli.output import progress_console
 
 STEP = 0.005
 """Shares nearer to each other than this are not worth a line."""
 
-Supervised = Annotated[
-    bool,
-    typer.Option(
-        "--supervised", help="Write progress as JSON lines to standard error; exit when standard input is closed."
-    ),
-]
+Supervised = Annotated[bool, typer.Option("--supervised", help="Write progress as JSON lines to standard error.")]
 
 
 class Progress:
@@ -36,9 +27,7 @@ class Progress:
     def __init__(self, supervised: bool) -> None:
         self._print: Callable[[str], None] | None = None
         self._doing, self._share = "", None if supervised else 1.0
-        if supervised:
-            end_with_input()
-        else:
+        if not supervised:
             self._print = progress_console().print
 
     def report_step(self, doing: str) -> None:
@@ -59,18 +48,3 @@ class Progress:
     def _line(self) -> None:
         share = None if self._share is None else round(self._share, 4)
         print(json.dumps({"share": share, "doing": self._doing}), file=sys.stderr, flush=True)
-
-
-def end_with_input() -> None:
-    """End this process when standard input is closed, from now on."""
-    Thread(target=_end_with_input, name="input", daemon=True).start()
-
-
-def _end_with_input() -> None:
-    """Wait for the end of standard input; then kill this process and its process group."""
-    while os.read(0, 4_096):
-        pass
-    # The lab's supervisor starts a group for each run. Otherwise the group belongs to another program.
-    if os.getpgrp() == os.getpid():
-        os.killpg(os.getpid(), signal.SIGKILL)
-    os._exit(INTERRUPTED)

@@ -8,7 +8,6 @@ are indexed at the next start. An index is whole or absent, so the process may b
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -16,10 +15,13 @@ from pathlib import Path
 from teia.clock import Clock
 from teia.crawler.open_cell import Cell
 from teia.errors import StoreError
-from teia.store.cdxj import unindexed_files
+from teia.lib.child_process import DEVNULL, ChildProcess
+from teia.lib.entry_points import command_of
+from teia.store.cdxj import main, unindexed_files
 
 CHECK_S = 2.0
 MAX_S = 3_600.0
+LOW_PRIORITY = 10
 
 
 @asynccontextmanager
@@ -51,17 +53,6 @@ async def _index_closed(cells: Sequence[Cell], clock: Clock) -> None:
 
 async def _index(path: Path) -> None:
     """Run the process that writes one index; it is killed when the crawler stops."""
-    devnull = asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "teia.store.cdxj", str(path), stdin=devnull, stdout=devnull, stderr=devnull
-    )
-    try:
-        async with asyncio.timeout(MAX_S):
-            await process.wait()
-    except TimeoutError:
-        pass
-    finally:
-        # Stopped or timed out: an index is whole or absent, so killing loses nothing.
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+    process = ChildProcess(command_of(main, str(path)), stdout=DEVNULL, stderr=DEVNULL, nice=LOW_PRIORITY)
+    # Stopped or timed out: an index is whole or absent, so killing loses nothing.
+    await process.end_async(MAX_S)

@@ -181,14 +181,17 @@ class ChildProcess:
 
     async def end_async(self, patience_s: float = 0.0, is_hurried: Callable[[], bool] = lambda: False) -> bool:
         """Do what `end` does, in a loop; the patience ends when `is_hurried` is true."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(patience_s):
-                while self.status is None and not is_hurried():  # noqa: ASYNC110
-                    await asyncio.sleep(POLL_S)
-        has_ended = self.status is not None
-        self.kill()
-        await self.ended()
-        self._close_pipes()
+        has_ended = False
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience_s):
+                    while self.status is None and not is_hurried():  # noqa: ASYNC110
+                        await asyncio.sleep(POLL_S)
+            has_ended = self.status is not None
+        finally:  # also if the caller is cancelled
+            self.kill()
+            await self.ended()
+            self._close_pipes()
         return has_ended
 
     def _close_pipes(self) -> None:

@@ -7,7 +7,7 @@ the type `warc/revisit` and, by their convention, no status):
     "sha256:…", "length": "1234", "offset": "567", "filename": "teia-….warc.gz"}                        (on one line)
 
 It is derived from the WARC file alone, by reading it once (`write_index`), so it may be lost and made again. Making it
-reads and inflates the whole file: `python -m teia.store.cdxj FILE` does it in a process of its own, with low priority.
+reads and inflates the whole file: `main` does it in a process of its own, with low priority.
 Sorting spills runs to temporary files, so memory does not grow with the file.
 """
 
@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import heapq
 import json
-import os
 import re
-import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from itertools import islice
@@ -89,6 +87,12 @@ def write_index(warc: Path) -> Path:
     return path
 
 
+def main(arguments: Sequence[str]) -> int:
+    """Write the index of one file, in a process of its own."""
+    write_index(Path(arguments[0]))
+    return 0
+
+
 def unindexed_files(folder: Path, open_file: str) -> list[Path]:
     """Return the closed WARC files of a folder that have no CDXJ beside them."""
     with disk_errors(folder, "read"):
@@ -116,10 +120,3 @@ def sorted_lines(lines: Iterator[bytes], run_lines: int) -> Iterator[bytes]:
             runs[-1].writelines(run)
             runs[-1].seek(0)
         yield from heapq.merge(*runs)
-
-
-LOW_PRIORITY = 10
-
-if __name__ == "__main__":
-    os.nice(LOW_PRIORITY)
-    write_index(Path(sys.argv[1]))

@@ -18,9 +18,8 @@ import math
 import os
 import resource
 import signal
-import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,6 +29,8 @@ import msgspec
 
 from teia.clock import WallClock
 from teia.errors import QueryError, TeiaError
+from teia.lib.child_process import DEVNULL, PIPE, ChildProcess
+from teia.lib.entry_points import command_of
 from teia.store.fetchlog import Rows, json_value
 from teia.store.root import Root, open_root
 
@@ -70,41 +71,23 @@ class SqlAnswer:
 
 def run_query(root: Root, collection: str, sql: str, limits: QueryLimits) -> SqlAnswer:
     """Answer one SELECT over a collection; QueryError explains a failure in a line."""
-    command = [sys.executable, "-m", __name__, str(root.path), collection]
     request = json.dumps({"sql": sql, "bounds": asdict(limits)}).encode() + b"\n"
     with TemporaryDirectory(prefix="teia-sql-") as folder:  # ours, for a child that is killed removes nothing
-        child = subprocess.Popen(  # noqa: S603  # our own module; the question is data
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+        child = ChildProcess(
+            command_of(main, str(root.path), collection),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
             # The child imports the same teia, also from a checkout.
             env={**os.environ, "TMPDIR": folder, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
         try:
-            output = _read_output(child, request, limits)
+            output = child.communicate(request, START_S + limits.seconds + GRACE_S)
         finally:
-            # Also for a child that hangs; killing one that has ended does nothing.
-            child.kill()
-            child.communicate()
-    if not output:
-        raise QueryError(_failure_message(child.returncode, limits))
-    return _read(output)
-
-
-def _read_output(child: subprocess.Popen[bytes], request: bytes, limits: QueryLimits) -> bytes:
-    """Return the child's output, or nothing if it was killed."""
-    assert child.stdin is not None
-    assert child.stdout is not None
-    with suppress(BrokenPipeError):
-        child.stdin.write(request)
-        child.stdin.close()
-    child.stdin = None
-    try:
-        out, _ = child.communicate(timeout=START_S + limits.seconds + GRACE_S)
-    except subprocess.TimeoutExpired:
-        return b""
-    return out if child.returncode == 0 else b""
+            child.end()  # also if it hangs
+    if output is None or not output[0] or child.status != 0:
+        raise QueryError(_failure_message(child.status or 1, limits))
+    return _read(output[0])
 
 
 def _failure_message(status: int, limits: QueryLimits) -> str:
@@ -128,8 +111,8 @@ _SLICE = msgspec.json.Decoder(list[tuple[Any, ...]])
 # ---- the child ------------------------------------------------------------------------------------------------------
 
 
-def main() -> None:
-    """Answer the query on standard input."""
+def main(arguments: Sequence[str]) -> int:
+    """Answer the query on standard input about the collection of a root."""
     request = json.loads(sys.stdin.buffer.readline())
     sys.modules["numpy"] = None  # type: ignore[assignment]  # as if it were not there
     from teia.views import sql_tables  # noqa: F401  # before memory is bounded
@@ -139,7 +122,7 @@ def main() -> None:
     signal.setitimer(signal.ITIMER_REAL, limits.seconds + GRACE_S)
     _bound_memory(limits.memory_bytes)
     try:
-        reply = _answer(Path(sys.argv[1]), sys.argv[2], request["sql"], limits)
+        reply = _answer(Path(arguments[0]), arguments[1], request["sql"], limits)
     except TeiaError as error:
         reply = json.dumps({"error": str(error)}).encode() + b"\n"
     except MemoryError:  # of Arrow, too
@@ -243,7 +226,3 @@ def _plain_error(error: QueryError, limits: QueryLimits) -> QueryError:
     if "Out of Memory" in message or "bad_alloc" in message or "bad allocation" in message:
         return QueryError(_failure_message(1, limits))
     return error
-
-
-if __name__ == "__main__":
-    main()

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, result_console
-from teia.cli.supervised import end_with_input
 from teia.clock import WallClock
 from teia.collections.stored import choose
 from teia.store.root import open_root
@@ -21,15 +20,11 @@ from teia.transfer.repair_archive import RepairResult, repair
 
 app = typer.Typer(help="Audit politeness, archive, index and in-links, record by record.", no_args_is_help=True)
 
-Supervised = Annotated[bool, typer.Option("--supervised", help="Exit when standard input is closed.")]
-
 
 @app.command()
-def politeness(
-    data: Data, collection: Collection = None, as_json: AsJson = False, supervised: Supervised = False
-) -> None:
+def politeness(data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
     """Replay the fetch log and check that every request respected the delay of its server."""
-    _audit(AuditKind.POLITENESS, "requests", data, collection, as_json=as_json, supervised=supervised)
+    _audit(AuditKind.POLITENESS, "requests", data, collection, as_json=as_json)
 
 
 @app.command()
@@ -40,18 +35,15 @@ def archive(
         bool, typer.Option("--repair", help="Drop records that cannot be recovered, and queue their pages again.")
     ] = False,
     as_json: AsJson = False,
-    supervised: Supervised = False,
 ) -> None:
     """Read every record of the archive: complete, one per gzip member, with matching digests."""
-    _audit(
-        AuditKind.ARCHIVE, "records", data, collection, as_json=as_json, supervised=supervised, must_repair=must_repair
-    )
+    _audit(AuditKind.ARCHIVE, "records", data, collection, as_json=as_json, must_repair=must_repair)
 
 
 @app.command()
-def index(data: Data, collection: Collection = None, as_json: AsJson = False, supervised: Supervised = False) -> None:
+def index(data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
     """Compare the search index with the pages that should be in it."""
-    _audit(AuditKind.INDEX, "pages", data, collection, as_json=as_json, supervised=supervised)
+    _audit(AuditKind.INDEX, "pages", data, collection, as_json=as_json)
 
 
 @app.command()
@@ -62,10 +54,9 @@ def links(
         bool, typer.Option("--repair", help="Correct wrong counts; not possible during a crawl.")
     ] = False,
     as_json: AsJson = False,
-    supervised: Supervised = False,
 ) -> None:
     """Recount the pages that link to every URL, and compare with the stored counts."""
-    _audit(AuditKind.LINKS, "URLs", data, collection, as_json=as_json, supervised=supervised, must_repair=must_repair)
+    _audit(AuditKind.LINKS, "URLs", data, collection, as_json=as_json, must_repair=must_repair)
 
 
 def _audit(
@@ -75,11 +66,8 @@ def _audit(
     collection: str | None,
     *,
     as_json: bool,
-    supervised: bool,
     must_repair: bool = False,
 ) -> None:
-    if supervised:
-        end_with_input()
     root, console = open_root(data), result_console()
     name, repaired = choose(root, collection), None
     # The repair of links takes the lock itself (transfer/links_audit.py).

@@ -1,15 +1,13 @@
 """Audits requested in the browser: one at a time, each a child process of low priority.
 
 The child is `teia audit`, which stores its own result (transfer/audits.py). It only reads, so it may be killed at any
-time: after a timeout, or when the server ends for any reason (cli/supervised.py).
+time: after a timeout, or when the server ends for any reason.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,6 +17,7 @@ from typing import Any
 
 from teia.clock import Clock, iso_utc
 from teia.errors import TeiaError, UsageError
+from teia.lib.child_process import PIPE, ChildProcess
 from teia.store.root import Root
 from teia.transfer.audits import AuditKind, AuditResult, last_audit
 from teia.web import limits
@@ -47,7 +46,7 @@ class Auditor:
         self._root, self._clock, self._program = root, clock, tuple(program)
         self._lock = Lock()
         self._running: AuditUnderWay | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ChildProcess | None = None
         self._thread: Thread | None = None
         self._is_closed = False
         self._failed: dict[tuple[str, str], str] = {}
@@ -73,7 +72,7 @@ class Auditor:
             try:
                 thread.start()
             except RuntimeError as error:  # the system allows no more threads
-                _end(process)
+                process.end()
                 raise TeiaError(f"the audit cannot be started: {error}") from error
             self._process, self._thread = process, thread
             self._running = AuditUnderWay(collection, kind, iso_utc(self._clock.now_s()))
@@ -91,25 +90,20 @@ class Auditor:
             process.kill()
             thread.join(GRACE_S)
 
-    def _start_process(self, collection: str, kind: AuditKind) -> subprocess.Popen[bytes]:
+    def _start_process(self, collection: str, kind: AuditKind) -> ChildProcess:
         where = ("--data", str(self._root.path), "--collection", collection)
-        command, pipe = (*self._program, "audit", kind, *where, "--json", "--supervised"), subprocess.PIPE
         try:
-            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)  # noqa: S603  # our own
+            command = (*self._program, "audit", kind, *where, "--json")
+            return ChildProcess(command, stdout=PIPE, stderr=PIPE, nice=NICE)
         except OSError as error:
             raise TeiaError(f"the audit cannot be started: {error.strerror}") from error
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
-        return process
 
-    def _wait(
-        self, process: subprocess.Popen[bytes], collection: str, kind: AuditKind, before: AuditResult | None
-    ) -> None:
+    def _wait(self, process: ChildProcess, collection: str, kind: AuditKind, before: AuditResult | None) -> None:
         failure = "the server failed during the audit"
         try:
             failure = self._wait_for_result(process, collection, kind, before)
         finally:
-            _end(process)
+            process.end()
             with self._lock:
                 self._running = self._process = self._thread = None
                 if failure:
@@ -118,22 +112,18 @@ class Auditor:
                 logger.warning("audit of %s, %s: %s", collection, kind, failure)
 
     def _wait_for_result(
-        self, process: subprocess.Popen[bytes], collection: str, kind: AuditKind, before: AuditResult | None
+        self, process: ChildProcess, collection: str, kind: AuditKind, before: AuditResult | None
     ) -> str:
         """Wait for the end of an audit; return the reason of a failure, empty if there is a new result."""
-        stdin, process.stdin = process.stdin, None  # `communicate` would close it, which ends the child
-        try:
-            printed, errors = process.communicate(timeout=limits.AUDIT_S)
-        except subprocess.TimeoutExpired:
+        output = process.communicate(timeout_s=limits.AUDIT_S)
+        if output is None:
             return f"stopped after {limits.AUDIT_S / 3600:g} h"
-        finally:
-            if stdin is not None:
-                stdin.close()
+        printed, errors = output
         found = _result(printed)
         # The exit status cannot tell a failure: it is 1 for violations found, too.
         if "checked" not in found or "violations" not in found:
             lines = errors.decode("utf-8", "replace").strip().splitlines()
-            status = f"it exited with status {process.returncode}"
+            status = f"it exited with status {process.status}"
             return str(found.get("message") or (lines[0] if lines else status))[:MAX_MESSAGE_CHARS]
         folder = self._root.collection(collection)
         # The child prints its result even if it could not store it, for example on a full disk.
@@ -141,14 +131,6 @@ class Auditor:
             counts = f"{found['checked']:,} checked, {found['violations']:,} errors"
             return f"{counts}; the result could not be saved in {folder.audits.name}/{kind}.json"
         return ""
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()  # no effect on a process that has ended
-    process.wait()
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe is not None:
-            pipe.close()
 
 
 def _result(printed: bytes) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """Workbench: the queue of lab runs and the one under way.
 
 A run is a child process of low priority, one at a time per server, so that it hardly slows down the crawler and the
-searches. Its time is limited to an hour and its memory is bounded. Its stdin closes when this server ends for any
-reason, and the child ends with it; such a run is `interrupted`. One server of a root holds the workbench (a file lock);
-other servers can only read the runs.
+searches. Its time is limited to an hour and its memory is bounded. It ends with this server, however that ends; such a
+run is `interrupted`. One server of a root holds the workbench (a file lock); other servers can only read the runs.
 """
 
 from __future__ import annotations
@@ -12,9 +11,6 @@ import fcntl
 import json
 import logging
 import os
-import resource
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -27,6 +23,7 @@ import teia
 from teia.clock import Clock
 from teia.durable import disk_errors
 from teia.errors import TeiaError, UsageError
+from teia.lib.child_process import ChildProcess
 from teia.store.root import Root
 from teia.web import limits
 from teia.web.background.lab.estimates import estimate_left_s, estimate_wait_s
@@ -74,7 +71,7 @@ class _RunningProcess:
     """Run under way: its process and its last reported progress."""
 
     run: LabRun
-    process: subprocess.Popen[bytes]
+    process: ChildProcess
     began: float
     share: float | None = None
     doing: str = ""
@@ -274,7 +271,7 @@ class Workbench:
             (folder / "log").open("wb") as log,
             self._start_process(run, out, log) as running,
         ):
-            while running.process.poll() is None and not running.ended_by:
+            while running.process.status is None and not running.ended_by:
                 with self._changed:
                     self._changed.wait(POLL_S)
                 self._check(running)
@@ -297,26 +294,24 @@ class Workbench:
     @contextmanager
     def _start_process(self, run: LabRun, out: Any, log: Any) -> Iterator[_RunningProcess]:
         """Start the process of a run; kill its whole process group at the end."""
-        process = subprocess.Popen(  # noqa: S603  # our own command
+        process = ChildProcess(
             [*self._program, *run.words, "--supervised"],
-            stdin=subprocess.PIPE,
             stdout=out,
             stderr=log,
             cwd=self.stored.folder(run.number),
             env=_environment(),
-            start_new_session=True,
+            nice=NICE,
+            memory_bytes=limits.LAB_MEMORY_BYTES,
+            own_session=True,  # `_memory_bytes` counts all processes of the session
         )
         running = _RunningProcess(run, process, self._clock.ticks_s())
         try:
-            # The process may have ended already. The limit is set after its start: `preexec_fn` is unsafe with threads.
-            with suppress(ProcessLookupError, PermissionError, ValueError):
-                os.setpriority(os.PRIO_PGRP, process.pid, NICE)
-                resource.prlimit(process.pid, resource.RLIMIT_DATA, (limits.LAB_MEMORY_BYTES,) * 2)
             with self._changed:
                 self._running = running
             yield running
         finally:
-            _end_process(process)
+            process.terminate()
+            process.end(GRACE_S)
             with self._changed:
                 self._running = None
 
@@ -344,19 +339,6 @@ def _environment() -> dict[str, str]:
     ours = str(Path(teia.__file__).parents[1])
     before = os.environ.get("PYTHONPATH")
     return {**os.environ, **ONE_THREAD, "PYTHONPATH": f"{ours}{os.pathsep}{before}" if before else ours}
-
-
-def _end_process(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_S)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)  # processes that it left behind
-    process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
 
 
 def _last_progress(tail: str) -> tuple[float | None, str] | None:
@@ -388,12 +370,12 @@ def _final_state(running: _RunningProcess, result: dict[str, Any] | None, tail: 
         return running.ended_by, "" if running.ended_by == "cancelled" else "the server stopped before the run finished"
     if running.ended_by:
         return "failed", running.ended_by
-    if running.process.returncode == 0 and result is not None and "error" not in result:
+    if running.process.status == 0 and result is not None and "error" not in result:
         return "done", ""
     message = str((result or {}).get("message", "")) or _last_message(tail)
     if "MemoryError" in message:
         message = _too_much_memory()
-    return "failed", (message or f"it exited with status {running.process.returncode} without a message")[:1_000]
+    return "failed", (message or f"it exited with status {running.process.status} without a message")[:1_000]
 
 
 def _last_message(tail: str) -> str:

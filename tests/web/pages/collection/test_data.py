@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import signal
 import sys
 import time
 from contextlib import closing
@@ -157,21 +157,12 @@ def test_a_collection_that_cannot_be_audited_says_why(web: Web) -> None:
 
 
 def test_an_audit_ends_with_its_server_however_that_ends(web: Web) -> None:
-    """Its standard input is open as long as the server lives, and it ends when that does."""
-    looks = "import select, sys; found = select.select([0], [], [], 0.3)[0]"
-    watched = auditor_of(web, f'{looks}; print(\'{{"message": "%s %s"}}\' % (found, sys.argv[-1]))')
+    """The kernel kills it: it has asked for that signal (PR_GET_PDEATHSIG)."""
+    asks = "import ctypes; found = ctypes.c_int(); ctypes.CDLL(None).prctl(2, ctypes.byref(found))"
+    watched = auditor_of(web, f'{asks}; print(\'{{"message": "%d"}}\' % found.value)')
     watched.start("main", AuditKind.INDEX)
     until_done(watched)
-    assert watched.failure("main", AuditKind.INDEX) == "[] --supervised"
-    waits = "from teia.cli.supervised import end_with_input; import time; end_with_input(); time.sleep(900)"
-    child = subprocess.Popen((sys.executable, "-c", waits), stdin=subprocess.PIPE)
-    try:
-        assert child.stdin is not None
-        child.stdin.close()  # as the system does when whoever started it is killed
-        assert child.wait(500) != 0
-    finally:
-        child.kill()
-        child.wait()
+    assert watched.failure("main", AuditKind.INDEX) == str(int(signal.SIGKILL))
 
 
 def test_where_no_audit_can_be_begun_the_next_one_can(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
