@@ -24,7 +24,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -44,6 +43,7 @@ from teia.clock import WallClock
 from teia.cluster.nats.servers import NatsServers
 from teia.cluster.search.ask_nodes import ClusterSearch
 from teia.cluster.search.messages import CellOwnership, LibrarianSettings, OwnedCells
+from teia.cluster.search.processes import run_librarian
 from teia.config.load import to_toml
 from teia.config.sections import Config
 from teia.frontier.cell.cell import FrontierCell
@@ -54,6 +54,7 @@ from teia.lab.corpus.collection import CorpusCollection, cell_folder
 from teia.lab.corpus.pages import Corpus
 from teia.lab.corpus.questions import QuerySampler, SampleQuery
 from teia.lab.corpus.timed import SHOWN
+from teia.lib.entry_points import command_of
 from teia.search.serve.searcher import SearchOptions
 from teia.search.show.results import Results
 from teia.store.root import Root, open_root
@@ -132,7 +133,7 @@ def fill_frontiers(root: Root, found: CorpusCollection) -> None:
 def node(root: Root, servers: NatsServers, name: str, cells: Sequence[int]) -> Iterator[int]:
     """Run a node that owns some cells; yield its process id."""
     post = LibrarianSettings(str(root.path), NAME, NAME, name, tuple(servers.urls), str(servers.key), gather_s=3600.0)
-    command = [sys.executable, "-m", "teia.cluster.search.librarian", str(os.getpid())]
+    command = command_of(run_librarian)
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None

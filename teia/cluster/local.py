@@ -19,14 +19,15 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.cluster.nats.servers import NatsServers, end_with_parent, write_private
+from teia.cluster.nats.servers import NatsServers, write_private
 from teia.durable import disk_errors
 from teia.errors import ClusterError
+from teia.lib.child_process import ChildProcess
 
 LEAVE_S = 30.0
 
@@ -103,10 +104,10 @@ async def supervise(
     with _lock(folder):
         state = folder / "up.json"
         async with NatsServers(folder / "nats", servers, clock) as nats:
-            processes: dict[str, asyncio.subprocess.Process] = {}
+            processes: dict[str, ChildProcess] = {}
             try:
                 for at in range(1, nodes + 1):
-                    processes[f"node-{at}"] = await _start_node(folder, f"node-{at}", collection, nats, session_s)
+                    processes[f"node-{at}"] = _start_node(folder, f"node-{at}", collection, nats, session_s)
                 pids = {name: process.pid for name, process in processes.items()}
                 made = LocalCluster(os.getpid(), collection, nats.urls, str(nats.key), pids)
                 write_private(state, json.dumps(asdict(made)).encode())
@@ -115,38 +116,18 @@ async def supervise(
             finally:
                 # Gone before the nodes end: a reader finds no cluster that is about to leave.
                 state.unlink(missing_ok=True)
-                await _end(processes)
+                # All nodes leave together; those that do not are killed.
+                for process in processes.values():
+                    process.terminate()
+                for process in processes.values():
+                    await process.end_async(LEAVE_S)
 
 
-async def _start_node(
-    folder: Path, name: str, collection: str, nats: NatsServers, session_s: float
-) -> asyncio.subprocess.Process:
+def _start_node(folder: Path, name: str, collection: str, nats: NatsServers, session_s: float) -> ChildProcess:
     servers = [word for url in nats.urls for word in ("--nats", url)]
+    command = [
+        sys.executable, "-m", "teia", "node", *servers, "--key", str(nats.key), "--data", str(folder / name),
+        "--name", name, "--collection", collection, "--config", str(folder / "web.toml"), "--session", str(session_s),
+    ]  # fmt: skip
     with disk_errors(folder, "written"):
-        log = os.open(folder / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    try:
-        return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "teia", "node", *servers, "--key", str(nats.key), "--data", str(folder / name),
-            "--name", name, "--collection", collection, "--config", str(folder / "web.toml"),
-            "--session", str(session_s),
-            stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent(),
-        )  # fmt: skip
-    finally:
-        os.close(log)
-
-
-async def _end(processes: dict[str, asyncio.subprocess.Process]) -> None:
-    """Have nodes leave; kill those that do not."""
-    for process in processes.values():
-        with suppress(ProcessLookupError):
-            process.terminate()
-            # A stopped process would not receive SIGTERM.
-            process.send_signal(signal.SIGCONT)
-    for process in processes.values():
-        try:
-            async with asyncio.timeout(LEAVE_S):
-                await process.wait()
-        except TimeoutError:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        return ChildProcess(command, log=folder / f"{name}.log", keeps_log=True, on_parent_death=signal.SIGTERM)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import asdict
@@ -119,26 +118,23 @@ def _supervise(data: Path, name: str, nodes: int, servers: int, session: float) 
 def _start_cluster(data: Path, nodes: int, servers: int, name: str, session: float) -> LocalCluster:
     """Start the process that supervises the cluster, and wait until its nodes run."""
     from teia.cluster.local import holder, read_local
+    from teia.lib.child_process import ChildProcess, last_line
 
     if holder(data) is not None:
         raise ClusterError(f"a cluster is already running in {data}; see `teia cluster status`")
     command = [sys.executable, "-m", "teia", "cluster", "up", "--data", str(data), "--foreground", "--name", name]
     command += ["--nodes", str(nodes), "--servers", str(servers), "--session", str(session)]
     log = data / "up.log"
-    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
-        # A session of its own: it survives this command, and Ctrl-C in this terminal does not reach it.
-        process = subprocess.Popen(  # noqa: S603  # our own program, no shell
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-        )
+    # It outlives this command and its terminal.
+    process = ChildProcess(command, log=log, on_parent_death=None, own_session=True)
     until = time.monotonic() + START_S
-    while time.monotonic() < until and process.poll() is None:
+    while time.monotonic() < until and process.status is None:
         # Written once all nodes are started.
         if (data / "up.json").exists():
             return read_local(data)
         time.sleep(0.1)
     # The last line of the log says why the child ended.
-    words = log.read_text("utf-8", "replace").strip().splitlines()
-    raise ClusterError(f"the cluster did not start: {words[-1].removeprefix('teia: ') if words else 'timeout'}")
+    raise ClusterError(f"the cluster did not start: {last_line(log).removeprefix('teia: ') or 'timeout'}")
 
 
 @app.command("status")

@@ -9,7 +9,6 @@ import asyncio
 import gc
 import os
 import signal
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -54,7 +53,6 @@ def serve(
     ] = 1.0,
     log: Annotated[Path | None, typer.Option("--log", metavar="FILE", help="Log all requests to a file.")] = None,
     ready_json: Annotated[bool, typer.Option("--ready-json", help="Print a JSON line when ready.")] = False,
-    lifeline: Annotated[bool, typer.Option("--lifeline", hidden=True, help="Exit with standard input.")] = False,
 ) -> None:
     """Serve a generated web on 127.0.0.0/8 until Ctrl-C: pages that change, robots.txt, sitemaps, errors, traps.
 
@@ -84,7 +82,7 @@ def serve(
             log=log,
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            status = runner.run(_serve(lab, world, ready_json=ready_json, lifeline=lifeline))
+            status = runner.run(_serve(lab, world, ready_json=ready_json))
     raise typer.Exit(status)
 
 
@@ -95,8 +93,8 @@ def _epoch_s(text: str, clock: Clock) -> float:
         raise UsageError(f"--epoch {text} is not a time; write it like 2026-03-01T12:00:00Z, or now") from None
 
 
-async def _serve(lab: LabServer, world: World, *, ready_json: bool, lifeline: bool) -> int:
-    """Serve until a signal, the end of the lifeline or a failure of the lab; return the exit status."""
+async def _serve(lab: LabServer, world: World, *, ready_json: bool) -> int:
+    """Serve until a signal or a failure of the lab; return the exit status."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[int] = loop.create_future()
 
@@ -108,9 +106,6 @@ async def _serve(lab: LabServer, world: World, *, ready_json: bool, lifeline: bo
     # 130, the status of a command that Ctrl-C ended.
     loop.add_signal_handler(signal.SIGINT, end, 128 + signal.SIGINT)
     async with lab:
-        if lifeline:
-            # Nothing is ever written to this pipe: it becomes readable when its other end is closed.
-            loop.add_reader(sys.stdin.fileno(), end, 0)
         _announce(lab, world, ready_json=ready_json)
         failing = asyncio.create_task(lab.watch())
         failing.add_done_callback(lambda _: end(1))

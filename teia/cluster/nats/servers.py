@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import json
 import math
 import os
@@ -24,7 +23,6 @@ import shutil
 import signal
 import socket
 import sysconfig
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
@@ -32,6 +30,7 @@ from typing import Self
 from teia.clock import Clock
 from teia.durable import disk_errors
 from teia.errors import ClusterError, MissingComponent
+from teia.lib.child_process import ChildProcess
 
 START_S = 20.0
 END_S = 10.0
@@ -45,7 +44,6 @@ those would turn a fault into an outage.
 
 STARTING_S = 15.0
 MAX_FILE_STORE = 64 << 30
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +121,7 @@ class NatsServers:
         self._clock = clock
         self._program = find_server()
         self._servers: list[NatsServer] = []
-        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._processes: dict[str, ChildProcess] = {}
         self._began: dict[str, float] = {}
         self._watching: asyncio.Task[None] | None = None
         self.restarts = 0
@@ -141,7 +139,7 @@ class NatsServers:
         self._prepare()
         try:
             for server in self._servers:
-                await self._launch(server)
+                self._launch(server)
             await self._all_healthy()
         except BaseException:
             await self.stop()
@@ -155,10 +153,9 @@ class NatsServers:
             await asyncio.wait([self._watching])
             self._watching = None
         for process in self._processes.values():
-            _signal(process, signal.SIGTERM)
+            process.terminate()
         for process in self._processes.values():
-            _signal(process, signal.SIGCONT)  # a stopped process receives nothing else
-            await _wait_for_end(process)
+            await process.end_async(END_S)
         self._processes.clear()
 
     async def __aenter__(self) -> Self:
@@ -195,25 +192,21 @@ class NatsServers:
 
     # -- processes -----------------------------------------------------------------------------------------
 
-    async def _launch(self, server: NatsServer) -> None:
+    def _launch(self, server: NatsServer) -> None:
         self._began[server.name] = self._clock.ticks_s()
-        with disk_errors(self.folder, "written"):
-            log = os.open(self.folder / f"{server.name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        command, log = [self._program, "-c", str(self.folder / f"{server.name}.conf")], f"{server.name}.log"
         try:
-            self._processes[server.name] = await asyncio.create_subprocess_exec(
-                self._program, "-c", str(self.folder / f"{server.name}.conf"),
-                stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent(),
-            )  # fmt: skip
+            self._processes[server.name] = ChildProcess(
+                command, log=self.folder / log, keeps_log=True, on_parent_death=signal.SIGTERM
+            )
         except OSError as error:
             raise ClusterError(f"{self._program} cannot be started: {error.strerror}") from error
-        finally:
-            os.close(log)
 
     async def _all_healthy(self) -> None:
         until = self._clock.ticks_s() + START_S
         for server in self._servers:
             while await self._health(server) != "ok":
-                if self._processes[server.name].returncode is not None or self._clock.ticks_s() > until:
+                if self._processes[server.name].status is not None or self._clock.ticks_s() > until:
                     raise ClusterError(f"{server.name} did not start: {self._last_error(server)}")
                 await self._clock.sleep(0.05)
 
@@ -252,13 +245,13 @@ class NatsServers:
                 else:
                     sick_since.pop(server.name, None)
                 if self._clock.ticks_s() - sick_since.get(server.name, math.inf) >= SICK_S:
-                    _signal(process, signal.SIGTERM)
-                    await _wait_for_end(process)
-                if process.returncode is not None:
+                    process.terminate()
+                    await process.end_async(END_S)
+                if process.status is not None:
                     # The other servers report trouble until this one has started.
                     sick_since.clear()
                     self.restarts += 1
-                    await self._launch(server)
+                    self._launch(server)
 
 
 def _configuration(server: NatsServer, servers: list[NatsServer], folder: Path, public: str, secret: str) -> str:
@@ -282,31 +275,3 @@ def _configuration(server: NatsServer, servers: list[NatsServer], folder: Path, 
         f'authorization {{ timeout: 2, users: [{{ nkey: "{public}" }}] }}\n'
         f"{cluster}"
     )
-
-
-def end_with_parent() -> Callable[[], None]:
-    """Return a function for a child to run first: it will end with its parent, and Ctrl-C will not reach it."""
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-
-    def begin() -> None:
-        # A process group of its own: Ctrl-C in the terminal does not reach the child.
-        os.setpgrp()
-        # The kernel sends SIGTERM when the parent ends, however that happens.
-        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-
-    return begin
-
-
-def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(number)
-
-
-async def _wait_for_end(process: asyncio.subprocess.Process) -> None:
-    try:
-        async with asyncio.timeout(END_S):
-            await process.wait()
-    except TimeoutError:
-        _signal(process, signal.SIGKILL)
-        await process.wait()

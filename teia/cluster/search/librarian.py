@@ -1,7 +1,5 @@
 """The process of a node that answers searches and fetches data for its index from other nodes.
 
-    python -m teia.cluster.search.librarian PARENT
-
 It is a process of its own, so that a busy crawl does not slow searches down, nor searches the crawl. The node writes
 lines of JSON to it: first its identity and servers (`LibrarianSettings`), then, at every change and every few seconds,
 the cells it owns (`OwnedCells`). For new cells it fetches entries of pages whose captures are elsewhere, and then
@@ -35,7 +33,6 @@ from teia.cluster.search.messages import (
     ReadyCells,
 )
 from teia.errors import TeiaError
-from teia.parse.children.child import die_with_parent
 from teia.store.root import open_root
 
 LINGER_S = 5.0
@@ -123,9 +120,8 @@ async def _main(clock: Clock) -> None:
         await wire.end()
 
 
-def main(arguments: Sequence[str]) -> int:
-    (parent,) = arguments
-    die_with_parent(int(parent))
+def main(_: Sequence[str]) -> int:
+    """Run the librarian; its settings come on standard input."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("teia.cluster").setLevel(logging.INFO)
     import uvloop
@@ -136,7 +132,3 @@ def main(arguments: Sequence[str]) -> int:
         print(f"teia: {error}", file=sys.stderr, flush=True)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

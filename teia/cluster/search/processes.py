@@ -11,9 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -33,14 +31,21 @@ from teia.cluster.search.messages import (
 )
 from teia.config.sections import Config
 from teia.indexer.companion import IndexerProcess
+from teia.lib.child_process import PIPE, ChildProcess
+from teia.lib.entry_points import command_of
 from teia.store.root import Root
 
-MODULE = "teia.cluster.search.librarian"
 REPORT_S = 2.0
 END_S = 5.0
-POLL_S = 0.2
 _encode = msgspec.json.Encoder().encode
 _log = logging.getLogger(__name__)
+
+
+def run_librarian(arguments: Sequence[str]) -> int:
+    """Be the librarian process."""
+    from teia.cluster.search.librarian import main  # the node itself does not search
+
+    return main(arguments)
 
 
 def librarian_file(root: Root, collection: str) -> Path:
@@ -68,7 +73,8 @@ class NodeIndex:
         self._config = config
         self._settings = settings
         self._clock = clock
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: ChildProcess | None = None
+        self._input: asyncio.WriteTransport | None = None
         self._listening: asyncio.Task[None] | None = None
         self._ready: frozenset[int] = frozenset()
         self._reported: tuple[CellOwnership, ...] = ()
@@ -84,22 +90,16 @@ class NodeIndex:
 
     async def _start(self) -> None:
         """Start the librarian, unless it runs."""
-        if not self.is_enabled or (self._process is not None and self._process.returncode is None):
+        if not self.is_enabled or (self._process is not None and self._process.status is None):
             return
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", MODULE, str(os.getpid()),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MAX_LINE_BYTES,
-            # Ctrl-C reaches the node alone, which ends this process itself.
-            preexec_fn=os.setpgrp,
-        )  # fmt: skip
+        self._process = ChildProcess(command_of(run_librarian), stdin=PIPE, stdout=PIPE)
         self._ready, self._reported = frozenset(), ()
-        assert self._process.stdin is not None
-        self._process.stdin.write(_encode(self._settings) + b"\n")
+        self._input = await self._process.connect_input()
+        self._input.write(_encode(self._settings) + b"\n")
         self._listening = asyncio.get_running_loop().create_task(self._listen(self._process))
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        while line := await process.stdout.readline():
+    async def _listen(self, process: ChildProcess) -> None:
+        async for line in process.lines(MAX_LINE_BYTES):
             with contextlib.suppress(msgspec.MsgspecError):
                 self._ready = frozenset(msgspec.json.decode(line, type=ReadyCells).ready)
                 self._has_changed.set()
@@ -113,13 +113,11 @@ class NodeIndex:
             (each.cell, each.epoch) for each in self._reported
         ]
         now = self._clock.ticks_s()
-        if self._process is None or not (has_changed or (owned != self._reported and now >= self._report_at)):
+        if self._input is None or not (has_changed or (owned != self._reported and now >= self._report_at)):
             return
         self._reported, self._report_at = owned, now + REPORT_S
-        stdin = self._process.stdin
-        if self._process.returncode is None and stdin is not None and not stdin.is_closing():
-            with contextlib.suppress(OSError):
-                stdin.write(_encode(OwnedCells(owned)) + b"\n")
+        if not self._input.is_closing():
+            self._input.write(_encode(OwnedCells(owned)) + b"\n")
 
     async def restart(self) -> None:
         """Replace the librarian: it knows only the cells that existed at its start."""
@@ -129,20 +127,11 @@ class NodeIndex:
 
     async def close(self, is_hurried: Callable[[], bool]) -> None:
         """End the librarian. Unless hurried it may stay a little, so that others can fetch pages from here."""
-        process, self._process = self._process, None
+        process, self._process, self._input = self._process, None, None
         if process is None:
             return
-        assert process.stdin is not None
-        process.stdin.close()
-        until = self._clock.ticks_s() + LINGER_AT_MOST_S + END_S
-        while process.returncode is None and self._clock.ticks_s() < until and not is_hurried():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(POLL_S):
-                    await process.wait()
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        process.close_input()
+        await process.end_async(LINGER_AT_MOST_S + END_S, is_hurried)
         if self._listening is not None:
             self._listening.cancel()
             await asyncio.wait([self._listening])
@@ -182,7 +171,7 @@ class NodeIndex:
         """Start the indexer when the librarian has fetched what there is."""
         until = self._clock.ticks_s() + BORROW_S
         while not cells <= self._ready and self._clock.ticks_s() < until:
-            if self._process is None or self._process.returncode is not None:
+            if self._process is None or self._process.status is not None:
                 break
             self._has_changed.clear()
             with contextlib.suppress(TimeoutError):

@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.nats.servers import NatsServers, end_with_parent
+from teia.cluster.nats.servers import NatsServers
 from teia.errors import LabError
+from teia.lib.child_process import PIPE, ChildProcess, last_line
 
 START_S, LEAVE_S = 60.0, 60.0
 SESSION_S = 10.0
 """Session length; long, because no node dies in these studies and a busy machine may stall one for seconds."""
 
 COLLECTION = "study"
+MAX_LINE_BYTES = 16 << 20
 
 
 def format_toml(values: Mapping[str, Any]) -> str:
@@ -57,22 +58,22 @@ async def run_nodes(
         for group in groups:
             nats = await stack.enter_async_context(NatsServers(folder / f"nats-{group[0]}", 1, clock))
             servers.update(dict.fromkeys(group, nats))
-        started: dict[str, asyncio.subprocess.Process] = {}
+        started: dict[str, ChildProcess] = {}
         try:
             for name, flags in nodes.items():
                 # Without a time limit each node ends by itself when no work is left.
                 end_flags = [] if seconds is not None else ["--once"]
-                started[name] = await _start(folder, name, servers[name], [*flags, *end_flags, "--config", str(file)])
+                started[name] = _start(folder, name, servers[name], [*flags, *end_flags, "--config", str(file)])
             if seconds is not None:
                 await _wait_for_start(has_started, clock)
                 await clock.sleep(seconds)
                 # All nodes get the signal before any of them is waited for, so that they leave together.
                 for process in started.values():
-                    with suppress(ProcessLookupError):
-                        process.send_signal(signal.SIGTERM)
+                    process.terminate()
             return {name: await _read_report(folder, name, process, seconds) for name, process in started.items()}
         finally:
-            await _kill(started)
+            for process in started.values():
+                await process.end_async()
 
 
 async def _wait_for_start(has_started: Callable[[], bool], clock: Clock) -> None:
@@ -83,39 +84,28 @@ async def _wait_for_start(has_started: Callable[[], bool], clock: Clock) -> None
         await clock.sleep(0.05)
 
 
-async def _start(folder: Path, name: str, nats: NatsServers, flags: Sequence[str]) -> asyncio.subprocess.Process:
-    log = os.open(folder / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    try:
-        return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "teia", "node", "--nats", nats.urls[0], "--key", str(nats.key),
-            "--data", str(folder / name), "--name", name, "--collection", COLLECTION, "--session", str(SESSION_S),
-            "--json", *flags,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log, preexec_fn=end_with_parent(),
-        )  # fmt: skip
-    finally:
-        os.close(log)
+def _start(folder: Path, name: str, nats: NatsServers, flags: Sequence[str]) -> ChildProcess:
+    command = [
+        sys.executable, "-m", "teia", "node", "--nats", nats.urls[0], "--key", str(nats.key),
+        "--data", str(folder / name), "--name", name, "--collection", COLLECTION, "--session", str(SESSION_S),
+        "--json", *flags,
+    ]  # fmt: skip
+    log = folder / f"{name}.log"
+    return ChildProcess(command, stdout=PIPE, log=log, keeps_log=True, on_parent_death=signal.SIGTERM)
 
 
 async def _read_report(
-    folder: Path, name: str, process: asyncio.subprocess.Process, seconds: float | None
+    folder: Path, name: str, process: ChildProcess, seconds: float | None
 ) -> dict[str, Any]:  # Any: a JSON object, see `cli.cluster.node`
     """Wait until a node has ended, and return the last line of its output."""
+    line = b""
     try:
         async with asyncio.timeout(None if seconds is None else LEAVE_S):
-            out, _ = await process.communicate()
+            async for each in process.lines(MAX_LINE_BYTES):
+                line = each
+            status = await process.ended()
     except TimeoutError:
         raise LabError(f"{name} did not leave within {LEAVE_S:g} s; see {folder / name}.log") from None
-    lines = out.decode("utf-8", "replace").splitlines()
-    if process.returncode or not lines:
-        log_lines = (folder / f"{name}.log").read_text("utf-8", "replace").splitlines()
-        raise LabError(f"{name} exited with {process.returncode}: {log_lines[-1] if log_lines else 'no message'}")
-    return msgspec.json.decode(lines[-1], type=dict[str, Any])
-
-
-async def _kill(started: Mapping[str, asyncio.subprocess.Process]) -> None:
-    """Kill the nodes that are still running."""
-    for process in started.values():
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+    if status or not line:
+        raise LabError(f"{name} exited with {status}: {last_line(folder / f'{name}.log') or 'no message'}")
+    return msgspec.json.decode(line, type=dict[str, Any])

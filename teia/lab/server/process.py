@@ -1,23 +1,24 @@
 """A lab in a separate process, for crawls that are measured: the web and the crawler do not share a core.
 
-The process never outlives its owner. It is ended when the block is left, and it holds a pipe (`--lifeline`) whose other
-end closes by itself if the owner is killed without cleaning up.
+The process never outlives its owner: it is ended when the block is left, and by the kernel if the owner is killed.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Timer
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
 from teia.errors import LabError
+from teia.lib.child_process import PIPE, ChildProcess, last_line
 
 START_S = 120.0
 END_S = 10.0
@@ -29,42 +30,29 @@ def lab_process(*flags: str, cores: Sequence[int] = (), start_s: float = START_S
 
     LabError with the lab's own message if it is not ready within `start_s`.
     """
-    command = [sys.executable, "-m", "teia", "lab", "serve", "--ready-json", "--lifeline", *flags]
-    with (
-        tempfile.TemporaryFile() as stderr,
-        subprocess.Popen(  # noqa: S603  # our own program, no shell
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
-        ) as process,
-    ):
+    command = [sys.executable, "-m", "teia", "lab", "serve", "--ready-json", *flags]
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        process = ChildProcess(command, stdout=PIPE, log=log, on_parent_death=signal.SIGTERM)
         try:
             if cores:
                 os.sched_setaffinity(process.pid, cores)
-            yield _wait_until_ready(process, stderr, start_s)
+            yield _wait_until_ready(process, log, start_s)
         finally:
-            _stop(process)
+            process.terminate()
+            process.end(END_S)
 
 
-def _wait_until_ready(process: subprocess.Popen[bytes], stderr: IO[bytes], start_s: float) -> dict[str, Any]:
-    assert process.stdout is not None
-    # readline has no time limit of its own; it returns when the killed process closes its pipe.
+def _wait_until_ready(process: ChildProcess, log: Path, start_s: float) -> dict[str, Any]:
+    # `read_line` has no time limit of its own; it returns when the killed process closes its pipe.
     kill_timer = Timer(start_s, process.kill)
     kill_timer.start()
     try:
-        line = process.stdout.readline()
+        line = process.read_line()
     finally:
         kill_timer.cancel()
     try:
         return msgspec.json.decode(line, type=dict[str, Any])  # Any: a JSON object, see `cli.lab.serve`
     except msgspec.DecodeError as error:
-        stderr.seek(0)
-        lines = stderr.read().decode(errors="replace").split("\n")
-        last = next((text for text in reversed(lines) if text), f"not ready within {start_s:g} s")
+        last = last_line(log) or f"not ready within {start_s:g} s"
         raise LabError(f"the lab did not start: {last.removeprefix('teia: ')}") from error
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(END_S)
-    except subprocess.TimeoutExpired:
-        process.kill()

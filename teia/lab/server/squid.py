@@ -14,7 +14,6 @@ import os
 import pwd
 import shutil
 import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from pathlib import Path
 
 from teia.clock import Clock, WallClock
 from teia.errors import LabError, MissingComponent
+from teia.lib.child_process import DEVNULL, ChildProcess
 from teia.signals import squid_conf, squid_helper
 from teia.signals.squid_conf import Way
 
@@ -106,13 +106,8 @@ def squid_process(
         (folder / "hosts").write_text("".join(f"{where} {host}\n" for host, where in hosts.items()), "ascii")
         (folder / "squid.conf").write_text(config, "utf-8")
         _chown_to_squid(folder)
-        with (folder / "complaints").open("wb") as errors:
-            process = subprocess.Popen(  # noqa: S603  # no shell, our own words
-                [command, "-N", "-n", service, "-f", str(folder / "squid.conf")],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-            )
+        arguments = [command, "-N", "-n", service, "-f", str(folder / "squid.conf")]
+        process = ChildProcess(arguments, stdout=DEVNULL, log=folder / "complaints")
         try:
             _await_ready(process, port, folder, clock or WallClock())
             yield Squid(port, folder, folder / "run" / "teia.sock", process.pid)
@@ -140,9 +135,9 @@ def _chown_to_squid(folder: Path) -> None:
     (folder / "run").chmod(0o750)
 
 
-def _await_ready(process: subprocess.Popen[bytes], port: int, folder: Path, clock: Clock) -> None:
+def _await_ready(process: ChildProcess, port: int, folder: Path, clock: Clock) -> None:
     until = clock.ticks_s() + START_S
-    while clock.ticks_s() < until and process.poll() is None:
+    while clock.ticks_s() < until and process.status is None:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
@@ -156,12 +151,11 @@ def _last_error(*logs: Path) -> str:
     return (errors or lines or ["no message"])[-1]
 
 
-def _kill(process: subprocess.Popen[bytes], service: str) -> None:
+def _kill(process: ChildProcess, service: str) -> None:
     """Kill Squid, which has no state to save (a regular stop takes two seconds); helpers end when their pipe closes.
 
     A killed Squid leaves its shared memory behind, which would block another user's Squid of the same name.
     """
-    process.kill()
-    process.wait()
+    process.end()
     for segment in SHARED_MEMORY.glob(f"{service}-*.shm"):
         segment.unlink(missing_ok=True)
