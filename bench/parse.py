@@ -23,6 +23,7 @@ from teia.config.sections import CollectionSettings, Config, LimitSettings
 from teia.crawler.child.messages import ReadTask, encode
 from teia.crawler.child.read_answer import read
 from teia.crawler.compiled_settings import encode_read_settings
+from teia.parse.children.child import Job
 from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.parse.decode import decode
 from teia.parse.document import Document, Findings, ParseOptions
@@ -141,9 +142,14 @@ def echo(payload: bytes) -> bytes:
     return payload + payload[: len(payload) // 2]
 
 
+def echo_job() -> Job:
+    """Return that job."""
+    return echo
+
+
 async def transport(items: int) -> tuple[float, float]:
     """Return processor time of this process, and wall time, per item; in microseconds."""
-    pool = ChildPool("bench.parse:echo", 1, ChildLimits(), WallClock())
+    pool = ChildPool(echo_job, 1, ChildLimits(), WallClock())
     await pool.start()
     payload = random.Random(1).randbytes(7_000)
     room = asyncio.Semaphore(256)

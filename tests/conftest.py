@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from teia.parse.children.child import JobLoader
 from teia.parse.children.spawn import ZygoteProcess
 from tests import durations, quick
 
@@ -125,7 +126,7 @@ def zygotes(monkeypatch: pytest.MonkeyPatch) -> list[ZygoteProcess]:
     started: list[ZygoteProcess] = []
     start = ZygoteProcess.start
 
-    def noted(job: str) -> ZygoteProcess:
+    def noted(job: JobLoader) -> ZygoteProcess:
         started.append(start(job))
         return started[-1]
 

@@ -43,8 +43,8 @@ CRAWLS = {
 }
 WHOLE = [Path(__file__).parent / "system", Path(__file__).parent / "web" / "acceptance"]
 """Folders of tests that run whole programs."""
-PARSE_CHILDREN = "teia.parse.children.zygote"
-"""The module that the process of a crawl in this process runs."""
+PARSE_CHILDREN = "teia.parse.children.zygote:main"
+"""The function that the process of a crawl in this process runs."""
 EXAMPLES = 20
 EVENTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty"}
 """Audit events of Python's own ways to start a process."""

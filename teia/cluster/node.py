@@ -53,7 +53,7 @@ from teia.cluster.search.messages import LibrarianSettings
 from teia.cluster.search.processes import NodeIndex
 from teia.cluster.views.node_file import NodeFileWriter
 from teia.config.sections import Config
-from teia.crawler.child import JOB
+from teia.crawler.child import answer_reader
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import Crawl
 from teia.crawler.start import open_crawler
@@ -381,7 +381,7 @@ class Node:
             taken_at=dict(self._taken_at), leases=leases, shares=self._shares,
             analyze=partial(self._analyzer, config, session),
         )  # fmt: skip
-        zygote = ZygoteProcess.start(JOB)  # it gets ready while the cells are brought up
+        zygote = ZygoteProcess.start(answer_reader)  # it gets ready while the cells are brought up
         try:
             for cell, commits in (await self._thread.call(upkeep.copies.open_all(logs))).items():
                 _log.info("cell=%d caught up commits=%d", cell, commits)

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from teia.clock import Clock
 from teia.config.sections import Config
-from teia.crawler.child import JOB
+from teia.crawler.child import answer_reader
 from teia.crawler.child.messages import Focus, probe_task, with_focus
 from teia.crawler.commit import CommitResult, Committer
 from teia.crawler.compiled_settings import check_crawl, compile_settings, remove_old_copies, user_agent
@@ -368,9 +368,9 @@ async def open_crawler(
     """Yield a crawler for collections of a data folder that the caller has locked; they share delays and fetcher.
 
     Settings of the machine rather than of a collection (resolver, networks, parse children, courtesy) are taken from
-    the first configuration. A `zygote` that was started before for `JOB` is taken over. `since_s`: see `open_crawls`; a
-    node of a cluster passes its own version of that function as `open_collections`. With `park`, a collection with an
-    error is reported to it and does not delay the others.
+    the first configuration. A `zygote` that was started before for `answer_reader` is taken over. `since_s`: see
+    `open_crawls`; a node of a cluster passes its own version of that function as `open_collections`. With `park`, a
+    collection with an error is reported to it and does not delay the others.
     """
     open_collections = open_collections if park is None else partial(_open_valid, park=park)
     descriptors = raise_limit()
@@ -392,7 +392,7 @@ async def open_crawler(
             sockets = allot_sockets(descriptors, used, shared.fetch.at_once, shared.fetch.keep_alive)
             async with AsyncExitStack() as ending:  # closed in reverse order even if one fails
                 limits, probe = ChildLimits.from_settings(shared.limits), probe_task(crawls[0].read_settings)
-                pool = ChildPool(JOB, children, limits, clock, zygote, probe)
+                pool = ChildPool(answer_reader, children, limits, clock, zygote, probe)
                 ending.push_async_callback(pool.close)
                 resolver = CaresResolver(clock, shared.fetch.dns or None)
                 ending.push_async_callback(resolver.close)

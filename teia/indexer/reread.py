@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from teia.clock import Clock
 from teia.config.sections import Config
-from teia.crawler.child import JOB
+from teia.crawler.child import answer_reader
 from teia.crawler.child.messages import ReadTask, decode_result, encode_parts
 from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError
@@ -50,7 +50,7 @@ class Rereader:
         found: dict[int, IndexEntry] = {}
         self.unreadable = set()
         if wanted and self._pool is None:
-            self._pool = ChildPool(JOB, self._children, ChildLimits.from_settings(self._limits), self._clock)
+            self._pool = ChildPool(answer_reader, self._children, ChildLimits.from_settings(self._limits), self._clock)
             await self._pool.start()
         for start in range(0, len(wanted), AT_ONCE):
             # Batches bound the bodies in memory.

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 from isal import igzip_lib
 
-from teia.crawler.child import JOB
+from teia.crawler.child import answer_reader
 from teia.crawler.child.messages import ReadResult, decode_result, encode_parts
 from teia.crawler.commit import CommitGroup
 from teia.crawler.lookup import SAME_TIME_S
@@ -54,7 +54,7 @@ async def import_warc(target: Target, files: Sequence[Path], done: ImportResult)
         check_readable(path)
     limits = target.config.limits
     children = target.config.parse.children or max(1, (os.cpu_count() or 2) - 1)
-    pool = ChildPool(JOB, children, ChildLimits.from_settings(limits), target.clock)
+    pool = ChildPool(answer_reader, children, ChildLimits.from_settings(limits), target.clock)
     await pool.start()
     try:
         for path in sorted(files, key=_first_time_s):

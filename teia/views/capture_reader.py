@@ -15,10 +15,10 @@ from threading import Lock, Thread
 
 from teia.clock import Clock
 from teia.crawler.child.read_copy import (
-    JOB,
     CaptureRequest,
     CaptureTemplate,
     CaptureText,
+    capture_reader,
     decode_template,
     decode_text,
     encode,
@@ -111,6 +111,6 @@ class CaptureReader:
                 self._loop = asyncio.new_event_loop()
                 self._thread = Thread(target=self._loop.run_forever, name="copies", daemon=True)
                 self._thread.start()
-                self._pool = ChildPool(JOB, CHILDREN, LIMITS, self._clock)
+                self._pool = ChildPool(capture_reader, CHILDREN, LIMITS, self._clock)
                 asyncio.run_coroutine_threadsafe(self._pool.start(), self._loop).result(WAIT_S)
             return self._loop, self._pool

@@ -10,7 +10,7 @@ import pytest
 
 from teia.clock import WallClock
 from teia.config.sections import Config
-from teia.crawler.child import JOB
+from teia.crawler.child import answer_reader
 from teia.crawler.start import open_crawler
 from teia.errors import ConfigError
 from teia.parse.children.spawn import ZygoteProcess
@@ -26,7 +26,7 @@ def test_a_start_that_fails_leaves_no_parse_child(tmp_path: Path, zygotes: list[
     root.collection(config.collection.name).create_cells(1)
 
     async def main() -> None:
-        zygote = ZygoteProcess.start(JOB) if is_given else None
+        zygote = ZygoteProcess.start(answer_reader) if is_given else None
         with pytest.raises(ConfigError, match=r"fetch\.resolve"):
             async with open_crawler(root, [config], WallClock(), seed=1, zygote=zygote):
                 pass

@@ -7,7 +7,9 @@ import resource
 import signal
 import time
 from pathlib import Path
+from typing import cast
 
+from teia.parse.children.child import Job
 from teia.parse.parse import parse_document
 
 
@@ -43,3 +45,17 @@ def parse(payload: bytes) -> bytes:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
     page = parse_document("http://a.test/", head, payload).page
     return f"{len(page.links)}|{page.truncated}|{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}".encode()
+
+
+def obedient() -> Job:
+    return obey
+
+
+def parsing() -> Job:
+    return parse
+
+
+def missing() -> Job:
+    from no.such.module import job  # type: ignore[import-not-found]
+
+    return cast(Job, job)

@@ -11,7 +11,7 @@ import typer
 from teia.cli.options import AsJson, Data, RunMode
 from teia.config.choices import ORDERS
 from teia.config.flags import settings_of_flags
-from teia.crawler.child import JOB
+from teia.crawler.child import answer_reader
 from teia.errors import UsageError
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root, open_root
@@ -152,7 +152,7 @@ def crawl_with(
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that a crawler never uses
     with root.locked():
-        zygote = ZygoteProcess.start(JOB)
+        zygote = ZygoteProcess.start(answer_reader)
         try:
             # Only now: these imports run while the zygote makes its own.
             from teia.cli.crawl.run_crawl import crawl_and_report

@@ -8,5 +8,17 @@ topic        the topic of a focused crawl
 read_copy    read or sanitise an archived capture
 """
 
-JOB = "teia.crawler.child.read_answer:read"
-"""Entry point of parse children; it is named in a module without imports, so that children can start first."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from teia.parse.children.child import Job
+
+
+def answer_reader() -> Job:
+    """Return the job of parse children; it is named in a module without imports, so that children can start first."""
+    from teia.crawler.child.read_answer import prepare, read
+
+    prepare()
+    return read

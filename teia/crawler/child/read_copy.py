@@ -9,13 +9,13 @@ from __future__ import annotations
 import msgspec
 
 from teia.config.sections import LimitSettings
+from teia.parse.children.child import Job
 from teia.parse.decode import decode
 from teia.parse.document import Document, ParseOptions
 from teia.parse.headers import parse_head
 from teia.parse.html.replay import replay, restyle
 from teia.parse.parse import parse_document
 
-JOB = "teia.crawler.child.read_copy:work"
 MAX_LINKS = 2_000
 
 
@@ -56,6 +56,11 @@ decode_request = msgspec.msgpack.Decoder(CaptureRequest).decode
 decode_text = msgspec.msgpack.Decoder(CaptureText).decode
 decode_template = msgspec.msgpack.Decoder(CaptureTemplate).decode
 HTML = frozenset({"text/html", "application/xhtml+xml"})
+
+
+def capture_reader() -> Job:
+    """Return the job of children that read captures."""
+    return work
 
 
 def work(payload: bytes) -> bytes:

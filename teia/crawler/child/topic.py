@@ -27,6 +27,7 @@ from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError, CorruptFile, StoreError
 from teia.lib.topic import SCALE, learn_topic, stems
+from teia.parse.children.child import Job
 from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.parse.headers import parse_head
 from teia.parse.parse import parse_document
@@ -183,7 +184,7 @@ def _texts(root: Root, config: Config, examples: Sequence[TopicExample], clock: 
     if not examples:
         return []
     answers = [_answer(root, config, example) for example in examples]
-    pool = ChildPool("teia.crawler.child.topic:read_example", 1, ChildLimits.from_settings(config.limits), clock)
+    pool = ChildPool(example_reader, 1, ChildLimits.from_settings(config.limits), clock)
     with ThreadPoolExecutor(1, "learning") as thread:
         texts = thread.submit(asyncio.run, _read_all(pool, answers)).result()
     for example, text in zip(examples, texts, strict=True):
@@ -221,6 +222,11 @@ def _answer(root: Root, config: Config, example: TopicExample) -> bytes:
             f"focus: the example {example.url} is not in {name} ({error}); crawl it first, or save it as a file"
         ) from error
     return encode((parse_head(stored.head).headers.first("content-type"), stored.payload[:MAX_EXAMPLE_BYTES]))
+
+
+def example_reader() -> Job:
+    """Return the job of children that read examples."""
+    return read_example
 
 
 def read_example(payload: bytes) -> bytes:

@@ -14,8 +14,6 @@ signal kills (SIGPROF), and a limit on address space above that of the libraries
 
 from __future__ import annotations
 
-import ctypes
-import importlib
 import os
 import resource
 import signal
@@ -25,6 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 Job = Callable[[bytes], bytes]
+JobLoader = Callable[[], Job]
+"""Function that imports and prepares a job, once, before any child is forked."""
 
 TO_CHILD = struct.Struct("<II")
 FROM_CHILD = struct.Struct("<BII")
@@ -33,29 +33,6 @@ OUT_OF_MEMORY = 77
 """Exit status after a MemoryError: a fresh child is worth more than a fragmented one."""
 
 _RECEIVE_BYTES = 65_536
-_PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent(parent: int) -> None:
-    """Request SIGKILL from the kernel for the parent's death; the parent may already be gone."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    # The parent may have died before the request reached the kernel; then no signal comes.
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def load_job(name: str) -> Job:
-    """Import `module:function`; the module's function `prepare` is called once, before any child is forked."""
-    module, _, function = name.partition(":")
-    imported = importlib.import_module(module)
-    prepare: Callable[[], None] = getattr(imported, "prepare", _no_preparation)
-    prepare()
-    job: Job = getattr(imported, function)
-    return job
-
-
-def _no_preparation() -> None:
-    """Prepare nothing."""
 
 
 def serve(connection: socket.socket, job: Job, cpu_s: float, memory_bytes: int) -> None:

@@ -28,7 +28,8 @@ from dataclasses import dataclass, field
 from teia.clock import Clock
 from teia.config.sections import LimitSettings
 from teia.errors import ParseError
-from teia.parse.children.child import DONE, FROM_CHILD, OUT_OF_MEMORY, STARTED, TO_CHILD
+from teia.lib.entry_points import name_of
+from teia.parse.children.child import DONE, FROM_CHILD, OUT_OF_MEMORY, STARTED, TO_CHILD, JobLoader
 from teia.parse.children.spawn import ZygoteProcess
 from teia.parse.children.zygote import DEATH, LIMITS, PACKET_BYTES, PID
 
@@ -119,7 +120,7 @@ class ChildPool:
 
     def __init__(
         self,
-        job: str,
+        job: JobLoader,
         children: int,
         limits: ChildLimits,
         clock: Clock,
@@ -377,7 +378,7 @@ class ChildPool:
                 self._set_ready(None)
                 self._request_children()
             elif kind == b"X":
-                self._import_error = f"parse job {self._job} cannot be imported: {packet[1:].decode()}"
+                self._import_error = f"parse job {name_of(self._job)} cannot be imported: {packet[1:].decode()}"
                 self._set_ready(ParseError(self._import_error))
             else:
                 self._handle_zygote_exit()

@@ -14,6 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from teia.lib.entry_points import command_of, name_of
+from teia.parse.children.child import JobLoader
+from teia.parse.children.zygote import main
+
 END_S = 1.0
 
 
@@ -25,7 +29,7 @@ class ZygoteProcess:
     control: socket.socket
 
     @classmethod
-    def start(cls, job: str) -> Self:
+    def start(cls, job: JobLoader) -> Self:
         """Start it from the thread that will use it: the kernel ties its life to the thread that made it."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
@@ -35,7 +39,7 @@ class ZygoteProcess:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
         with theirs:
             process = subprocess.Popen(  # noqa: S603  # our own interpreter and module
-                [sys.executable, "-m", "teia.parse.children.zygote", str(os.getpid()), str(theirs.fileno()), job],
+                command_of(main, str(os.getpid()), str(theirs.fileno()), name_of(job)),
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 env=environment,

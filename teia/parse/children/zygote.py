@@ -1,7 +1,5 @@
 """The zygote: the process that children are forked from. It has imported the job and does nothing else.
 
-    python -m teia.parse.children.zygote PARENT_PID CONTROL_FD JOB
-
 The crawler itself must not fork: a child would inherit its thousands of sockets, the far end of its own among them.
 multiprocessing's forkserver would do, but it imports the user's main module into every child and passes pickles;
 this is less code than working around that. Starting a child takes a few milliseconds, its memory is shared until
@@ -25,9 +23,12 @@ import selectors
 import signal
 import socket
 import struct
-import sys
+from collections.abc import Sequence
+from contextlib import suppress
 
-from teia.parse.children.child import Job, die_with_parent, load_job, serve
+from teia.lib.entry_points import load
+from teia.lib.launch import request_signal
+from teia.parse.children.child import Job, serve
 
 PID = struct.Struct("<I")
 LIMITS = struct.Struct("<dQ")
@@ -92,7 +93,7 @@ class Zygote:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._control.close()
-            die_with_parent(zygote)
+            request_signal(zygote, signal.SIGKILL)
             with socket.socket(fileno=descriptor) as connection:
                 serve(connection, self._job, cpu_s, memory_bytes)
             status = 0
@@ -110,25 +111,22 @@ class Zygote:
             self._control.send(b"D" + DEATH.pack(pid, os.waitstatus_to_exitcode(status)))
 
 
-def main(arguments: list[str]) -> None:
-    parent, descriptor, job_name = arguments
-    die_with_parent(int(parent))
+def main(arguments: Sequence[str]) -> int:
+    """Run the zygote; the arguments are its parent, the descriptor of the socket, and the name of a `JobLoader`."""
+    parent, descriptor, loader = arguments
+    request_signal(int(parent), signal.SIGKILL)
     # A Ctrl-C reaches the whole group; the crawler decides when to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=int(descriptor))
     try:
-        job = load_job(job_name)
+        job = load(loader)()
     except Exception as error:  # noqa: BLE001  # the crawler must be notified of any exception of a user's module
         control.send(b"X" + f"{type(error).__name__}: {error}"[:2_000].encode("utf-8", "replace"))
-        return
+        return 1
     gc.collect()
     # Objects of the imports move out of the collector's sight: collections would touch, and so copy, shared pages.
     gc.freeze()
-    try:
+    # If the crawler is gone, the kernel kills the children with this process.
+    with suppress(BrokenPipeError, ConnectionResetError):
         Zygote(control, job).run()
-    except (BrokenPipeError, ConnectionResetError):
-        return  # the crawler is gone; the kernel kills the children with this process
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    return 0

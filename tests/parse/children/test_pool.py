@@ -21,10 +21,11 @@ from teia.clock import WallClock
 from teia.config.sections import LimitSettings
 from teia.errors import ParseError
 from teia.parse.children import pool as pool_module
+from teia.parse.children.child import JobLoader
 from teia.parse.children.pool import TRIES, ChildLimits, ChildPool, LostAnswer
+from tests.parse.jobs import missing, obedient, parsing
 from tests.waiting import until_async
 
-JOB = "tests.parse.jobs:obey"
 QUICK = ChildLimits(cpu_s=0.5, wall_s=30.0, memory_bytes=256 * 2**20)
 
 
@@ -37,7 +38,7 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
 
 @asynccontextmanager
 async def pool_of(
-    children: int = 1, limits: ChildLimits = QUICK, job: str = JOB, probe: bytes | None = None
+    children: int = 1, limits: ChildLimits = QUICK, job: JobLoader = obedient, probe: bytes | None = None
 ) -> AsyncIterator[ChildPool]:
     pool = ChildPool(job, children, limits, WallClock(), probe=probe)
     await pool.start()
@@ -304,7 +305,7 @@ def test_an_item_that_no_child_survives_is_lost_where_the_probe_is_survived() ->
 
 def test_close_is_quick_even_with_busy_children_and_answers_everybody() -> None:
     async def work() -> None:
-        pool = ChildPool(JOB, 2, ChildLimits(cpu_s=30), WallClock())
+        pool = ChildPool(obedient, 2, ChildLimits(cpu_s=30), WallClock())
         await pool.start()
         answers = [ask(pool, b"spin") for _ in range(2)] + [ask(pool, b"hang") for _ in range(40)]
         await until_async(lambda: all(child.started for child in pool._children), "both children are busy")
@@ -321,8 +322,8 @@ def test_close_is_quick_even_with_busy_children_and_answers_everybody() -> None:
 
 def test_a_job_that_cannot_be_imported_is_an_error_that_says_so() -> None:
     async def work() -> None:
-        pool = ChildPool("no.such.module:job", 1, QUICK, WallClock())
-        with pytest.raises(ParseError, match=r"no\.such\.module:job cannot be imported: ModuleNotFoundError"):
+        pool = ChildPool(missing, 1, QUICK, WallClock())
+        with pytest.raises(ParseError, match=r"tests\.parse\.jobs:missing cannot be imported: ModuleNotFoundError"):
             await pool.start()
 
     run(work)
@@ -336,13 +337,14 @@ def test_limits_come_from_the_settings() -> None:
 
 def test_children_die_with_a_killed_crawler() -> None:
     """kill -9 of the process that owns the pool leaves no child, not even one that is spinning."""
-    program = textwrap.dedent(f"""
+    program = textwrap.dedent("""
         import asyncio
         from teia.clock import WallClock
         from teia.parse.children.pool import ChildLimits, ChildPool
+        from tests.parse.jobs import obedient
 
         async def main():
-            pool = ChildPool({JOB!r}, 2, ChildLimits(cpu_s=60), WallClock())
+            pool = ChildPool(obedient, 2, ChildLimits(cpu_s=60), WallClock())
             await pool.start()
             pool.submit(b"spin", done=print)
             while len(pool.pids) < 2:
@@ -374,7 +376,7 @@ def test_hostile_pages_fit_into_the_memory_of_a_child() -> None:
     ]
 
     async def work() -> None:
-        async with pool_of(limits=ChildLimits(), job="tests.parse.jobs:parse") as pool:
+        async with pool_of(limits=ChildLimits(), job=parsing) as pool:
             for page in pages:
                 answer = await ask(pool, page)
                 assert isinstance(answer, bytes), answer
