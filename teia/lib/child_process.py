@@ -6,12 +6,12 @@ ends; a kill reaches everything that the child has started.
 A child ends with its parent, however that ends: the kernel sends it a signal (launch.py). The kernel ties that to the
 thread that started the child, so one thread starts all children, and lives as long as the process.
 
-All methods may be called from any thread. `lines`, `connect_input`, `ended` and `end_async` are for a running loop.
+All methods may be called from any thread. `lines`, `connect_input`, `ended` and `end_async` are for a running loop, and
+they alone import asyncio, which takes longer than the rest together.
 """
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import shutil
@@ -22,7 +22,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
 
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 LOG_TAIL_BYTES = 4_096
@@ -131,6 +134,8 @@ class ChildProcess:
 
     async def lines(self, max_bytes: int) -> AsyncIterator[bytes]:
         """Yield the lines of its output until it closes it."""
+        import asyncio
+
         reader = asyncio.StreamReader(max_bytes)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), self._process.stdout
@@ -143,6 +148,8 @@ class ChildProcess:
 
     async def connect_input(self) -> asyncio.WriteTransport:
         """Return its standard input as something that never blocks."""
+        import asyncio
+
         self._input, _ = await asyncio.get_running_loop().connect_write_pipe(asyncio.Protocol, self._process.stdin)
         return self._input
 
@@ -167,6 +174,8 @@ class ChildProcess:
 
     async def ended(self) -> int:
         """Wait for its end; return its status."""
+        import asyncio
+
         while (status := self.status) is None:  # noqa: ASYNC110  # the kernel sets no event
             await asyncio.sleep(POLL_S)
         return status
@@ -181,6 +190,8 @@ class ChildProcess:
 
     async def end_async(self, patience_s: float = 0.0, is_hurried: Callable[[], bool] = lambda: False) -> bool:
         """Do what `end` does, in a loop; the patience ends when `is_hurried` is true."""
+        import asyncio
+
         has_ended = False
         try:
             with suppress(TimeoutError):
