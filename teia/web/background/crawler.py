@@ -119,8 +119,9 @@ class Supervisor:
         """Start a crawler, which continues if this server is killed. Only the log of the last crawler is kept."""
         self._back_off.begin()
         # A session of its own: the crawler may outlive the terminal of a server that was killed.
-        self._process = ChildProcess(self._command, log=self.log, on_parent_death=None, own_session=True)
-        self._set_state(CrawlerState("running", self._process.pid))
+        with self._lock:  # nobody sees the former state when the crawler works already
+            self._process = ChildProcess(self._command, log=self.log, on_parent_death=None, own_session=True)
+            self._state = CrawlerState("running", self._process.pid)
 
     def _handle_exit(self, process: ChildProcess) -> None:
         # It ended by itself, because nothing was left to do.
