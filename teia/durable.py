@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, and disk errors in words a person can act on.
+"""Files that are either whole or not there, locks of files, and disk errors in words a person can act on.
 
 A file is replaced by writing another beside it, syncing it, renaming it over the old one and syncing the folder, so
 that after a crash or a power loss there is the old file or the new one. The temporary name begins with a dot and is
@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -45,6 +47,61 @@ def disk_errors(path: Path, action: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise store_error(path, action, error) from error
+
+
+@contextlib.contextmanager
+def file_lock(
+    path: Path, *, tries: int = 1, pause_s: float = 0.0, mode: int = 0o644, is_signed: bool = False
+) -> Iterator[bool]:
+    """Hold the lock of a file or a folder for a block; yield False if another process holds it.
+
+    The kernel frees the lock when its holder dies. A file that is missing is made with this `mode`. A holder that
+    signs writes its process id into the file.
+    """
+    with disk_errors(path, "opened"):
+        flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
+        descriptor = os.open(path, flags | os.O_CLOEXEC, mode)
+    try:
+        is_ours = _take_lock(path, descriptor, fcntl.LOCK_EX)
+        for _ in range(tries - 1):
+            if is_ours:
+                break
+            time.sleep(pause_s)
+            is_ours = _take_lock(path, descriptor, fcntl.LOCK_EX)
+        if is_ours and is_signed:
+            with disk_errors(path, "written"):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield is_ours
+    finally:
+        os.close(descriptor)
+
+
+def _take_lock(path: Path, descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
+            return False
+        why = f"cannot be locked: {error.strerror}; check whether it is on a network drive"
+        raise StoreError(f"{path}: {why}") from error
+    return True
+
+
+def lock_holder(path: Path) -> int | None:
+    """Return the process that holds a file's lock; None if none does, 0 if it did not sign."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        # A shared lock, for an instant: two readers do not take each other for a holder.
+        if _take_lock(path, descriptor, fcntl.LOCK_SH):
+            return None
+        text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+        return int(text) if text.isdigit() else 0
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:

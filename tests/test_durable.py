@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia import durable
-from teia.durable import disk_errors, replacing, temporary_name, write_atomically
+from teia.durable import disk_errors, file_lock, lock_holder, replacing, temporary_name, write_atomically
 from teia.errors import DiskFull, StoreError
 
 
@@ -102,3 +102,22 @@ def test_an_exchange_that_fails_or_dies_half_way_leaves_the_old_folder(
     aside.mkdir()  # as one before the last does
     durable.repair_exchange(one)
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
+
+
+def test_a_lock_is_held_by_one_and_names_its_holder_if_it_signed(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert lock_holder(path) is None
+    with file_lock(path, mode=0o600) as first, file_lock(path, tries=3, pause_s=0.001) as second:
+        assert (first, second) == (True, False)
+        assert lock_holder(path) == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    with file_lock(path, is_signed=True) as first:
+        assert (first, lock_holder(path)) == (True, os.getpid())
+    assert lock_holder(path) is None
+    with file_lock(tmp_path) as first, file_lock(tmp_path) as second:  # a folder
+        assert (first, second) == (True, False)
+
+
+def test_a_lock_that_cannot_be_opened_is_an_error_of_the_disk(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be opened"), file_lock(tmp_path / "missing" / "lock"):
+        pass

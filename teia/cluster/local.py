@@ -13,19 +13,17 @@ Only NATS servers are restarted: a node that you kill stays dead, and the others
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from teia.clock import Clock
 from teia.cluster.nats.servers import NatsServers, write_private
-from teia.durable import disk_errors
+from teia.durable import disk_errors, file_lock, lock_holder
 from teia.errors import ClusterError
 from teia.lib.child_process import ChildProcess
 
@@ -54,36 +52,7 @@ def read_local(folder: Path) -> LocalCluster:
 
 def holder(folder: Path) -> int | None:
     """Return the process that runs a folder's cluster; None if there is none."""
-    try:
-        descriptor = os.open(folder / "up.lock", os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        # A shared lock is refused while the cluster's process holds its exclusive one.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
-        return int(text) if text.isdigit() else 0
-    finally:
-        os.close(descriptor)
-    return None
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    path = folder / "up.lock"
-    with disk_errors(path, "opened"):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ClusterError(f"a cluster is already running in {folder}; see `teia cluster status`") from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        yield
-    finally:
-        os.close(descriptor)
+    return lock_holder(folder / "up.lock")
 
 
 async def supervise(
@@ -101,7 +70,9 @@ async def supervise(
     # A signal only sets the event; everything is ended in order below.
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop_requested.set)
-    with _lock(folder):
+    with file_lock(folder / "up.lock", mode=0o600, is_signed=True) as is_ours:
+        if not is_ours:
+            raise ClusterError(f"a cluster is already running in {folder}; see `teia cluster status`")
         state = folder / "up.json"
         async with NatsServers(folder / "nats", servers, clock) as nats:
             processes: dict[str, ChildProcess] = {}

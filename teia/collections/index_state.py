@@ -7,12 +7,11 @@ monitor's alerts, `teia audit index`, and the searcher, which warns of a partial
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
+from teia.durable import lock_holder
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CLUSTER
 from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
@@ -134,15 +133,6 @@ def is_cluster_cell(frontier: FrontierCell) -> bool:
 
 def is_being_written(folder: CollectionFolder) -> bool:
     """Tell whether a process holds the lock for writing a collection's index."""
-    try:
-        descriptor = os.open(folder.path / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        # A shared lock, for an instant: two readers do not take each other for a writer, and a writer tries again.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
+    with suppress(OSError):
+        return lock_holder(folder.path / LOCK_FILE) is not None
     return False

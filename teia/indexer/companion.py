@@ -92,7 +92,7 @@ class IndexerProcess:
 
     async def _supervise(self, process: ChildProcess | None) -> None:
         """Read the indexer's reports, and start another process when it dies, until one has finished."""
-        back_off, tries = BackOff(WallClock(), FIRST_WAIT_S, LONGEST_WAIT_S), 0
+        back_off, tries = BackOff(WallClock().ticks_s, FIRST_WAIT_S, LONGEST_WAIT_S), 0
         while True:
             back_off.begin()
             if process is None:

@@ -17,12 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import os
 import sqlite3
-import sys
-import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -31,13 +28,14 @@ from teia.clock import Clock, WallClock
 from teia.collections.index_state import LOCK_FILE
 from teia.collections.stored import saved
 from teia.crawler.compiled_settings import encode_read_settings
-from teia.durable import disk_errors, repair_exchange
+from teia.durable import file_lock, repair_exchange
 from teia.errors import StoreError, TeiaError
 from teia.indexer.indexer import CollectionIndexer
 from teia.indexer.ranks import Ranker
 from teia.indexer.reread import Rereader
 from teia.indexer.semantic_model import Trainer
 from teia.lib.child_process import BackOff
+from teia.lib.entry_points import input_end
 from teia.store.root import Root, open_root
 
 COMMIT_S = 2.0
@@ -67,23 +65,13 @@ FAILURES = (TeiaError, sqlite3.Error, OSError)
 def indexing_lock(root: Root, name: str) -> Iterator[None]:
     """Hold the lock for writing a collection's index."""
     path = root.collection(name).path / LOCK_FILE
-    with disk_errors(path, "opened"):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        for _ in range(LOCK_TRIES):
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(LOCK_PAUSE_S)
-        else:
+    with file_lock(path, tries=LOCK_TRIES, pause_s=LOCK_PAUSE_S) as is_ours:
+        if not is_ours:
             raise StoreError(f"another process is writing the index of {name}; wait until it has finished")
         for cell in root.collection(name).cells():
             # A rebuild killed in the middle of an exchange may have left a folder under its third name (durable.py).
             repair_exchange(cell.index)
         yield
-    finally:
-        os.close(descriptor)
 
 
 class CollectionFollower:
@@ -191,7 +179,7 @@ class FollowedCollection:
         self._root, self._clock, self._cells, self._is_only = root, clock, cells, is_only
         self._follower: CollectionFollower | None = None
         self._lock_stack = ExitStack()
-        self._back_off = BackOff(clock, FIRST_WAIT_S, LONGEST_WAIT_S)
+        self._back_off = BackOff(clock.ticks_s, FIRST_WAIT_S, LONGEST_WAIT_S)
 
     async def step(self) -> int:
         """Take the changes there are; return their number. A collection that is out is opened again when it is time."""
@@ -284,21 +272,8 @@ async def _report(collections: Sequence[FollowedCollection]) -> None:
         print(json.dumps(report), flush=True)
 
 
-async def _until_input_closes(closed: asyncio.Event) -> None:
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    while await reader.read(1024):
-        pass
-    closed.set()
-
-
 async def _main(root: Root, names: Sequence[str], cells: Collection[int] | None) -> None:
-    closed = asyncio.Event()
-    listening = asyncio.create_task(_until_input_closes(closed))
-    try:
-        await follow(root, names, WallClock(), closed, cells)
-    finally:
-        listening.cancel()
+    await follow(root, names, WallClock(), input_end(), cells)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -37,7 +37,9 @@ class IndexSupervisor:
         self._root = root
         self._poll_s, self._first_poll_s = poll_s, first_poll_s
         self._ending = Event()
-        self._back_offs: defaultdict[str, BackOff] = defaultdict(lambda: BackOff(clock, poll_s, LONGEST_WAIT_S, inf))
+        self._back_offs: defaultdict[str, BackOff] = defaultdict(
+            lambda: BackOff(clock.ticks_s, poll_s, LONGEST_WAIT_S, inf)
+        )
         self._process: ChildProcess | None = None
         self._thread = Thread(target=self._watch, name="indexes", daemon=True)
 

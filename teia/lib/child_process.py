@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     import asyncio
@@ -34,13 +34,6 @@ POLL_S = 0.02
 LAUNCH = str(Path(__file__).with_name("launch.py"))
 
 _starter = ThreadPoolExecutor(1, "child-starter")
-
-
-class Ticks(Protocol):
-    """The part of a clock that back-off needs."""
-
-    def ticks_s(self) -> float:
-        """Return seconds since some fixed instant; never goes back."""
 
 
 class ChildProcess:
@@ -215,22 +208,25 @@ class ChildProcess:
 class BackOff:
     """Waits between failures and the next try: each twice the last, from `first_s` to `longest_s`.
 
-    A try that lasted for `stable_s` did not fail at its start: the first wait follows it.
+    `ticks_s` of a clock gives the time. A try that lasted for `stable_s` did not fail at its start: the first wait
+    follows it.
     """
 
-    def __init__(self, clock: Ticks, first_s: float, longest_s: float, stable_s: float | None = None) -> None:
-        self._clock, self._first_s, self._longest_s = clock, first_s, longest_s
+    def __init__(
+        self, ticks_s: Callable[[], float], first_s: float, longest_s: float, stable_s: float | None = None
+    ) -> None:
+        self._ticks_s, self._first_s, self._longest_s = ticks_s, first_s, longest_s
         self._stable_s = longest_s if stable_s is None else stable_s
         self._began = self._not_before = 0.0
         self._next_s = first_s
 
     def begin(self) -> None:
         """Note the start of a try."""
-        self._began = self._clock.ticks_s()
+        self._began = self._ticks_s()
 
     def fail(self) -> float:
         """Note the end of a try; return the wait before the next."""
-        now = self._clock.ticks_s()
+        now = self._ticks_s()
         wait_s = self._first_s if now - self._began >= self._stable_s else self._next_s
         self._not_before, self._next_s = now + wait_s, min(self._longest_s, 2 * wait_s)
         return wait_s
@@ -242,7 +238,7 @@ class BackOff:
     @property
     def left_s(self) -> float:
         """Seconds until the next try is due."""
-        return max(0.0, self._not_before - self._clock.ticks_s())
+        return max(0.0, self._not_before - self._ticks_s())
 
 
 def last_line(log: Path) -> str:

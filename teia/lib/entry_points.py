@@ -11,7 +11,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
 
 Main = Callable[[Sequence[str]], int]
 """Function that runs a whole process: it gets the arguments and returns the exit status."""
@@ -29,6 +32,20 @@ def load(name: str) -> Callable[..., Any]:
     module, _, function = name.partition(":")
     found: Callable[..., Any] = getattr(import_module(module), function)
     return found
+
+
+def input_end() -> asyncio.Event:
+    """Return an event for a process to whose standard input nothing is written: its parent closes it."""
+    import asyncio
+
+    loop, closed = asyncio.get_running_loop(), asyncio.Event()
+
+    def close() -> None:
+        loop.remove_reader(0)  # the end would be reported for ever
+        closed.set()
+
+    loop.add_reader(0, close)
+    return closed
 
 
 def command_of(main: Main, *arguments: str) -> list[str]:

@@ -46,7 +46,7 @@ class NotifierSupervisor:
         self._process: ChildProcess | None = None
         self._ending = Event()
         self._is_hurried = False
-        self._back_off = BackOff(clock, FIRST_WAIT_S, LONGEST_WAIT_S)
+        self._back_off = BackOff(clock.ticks_s, FIRST_WAIT_S, LONGEST_WAIT_S)
         self._thread = Thread(target=self._watch, name="notifier", daemon=True)
 
     def start(self) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from teia.clock import Clock, WallClock
@@ -22,8 +22,9 @@ from teia.collections.stored import saved
 from teia.config.sections import Config
 from teia.crawler.signals_in.outgoing import Poster, ReceiverStates
 from teia.crawler.signals_in.websub import HubRound
-from teia.durable import disk_errors
+from teia.durable import file_lock
 from teia.errors import TeiaError
+from teia.lib.entry_points import input_end
 from teia.notify.deliver import Delivery
 from teia.notify.notices import NoticeFinder
 from teia.notify.subscriptions import open_subscriptions
@@ -223,48 +224,22 @@ async def run(root: Root, clock: Clock, until: asyncio.Event) -> None:
         await notifier.close()
 
 
-@contextlib.contextmanager
-def notifier_lock(root: Root) -> Iterator[bool]:
-    """Hold the lock for being the notifier of a root; yield False if another process has it."""
-    path = root.path / LOCK
-    with disk_errors(path, "opened"):
-        # The kernel frees the lock when its holder dies, so a dead notifier blocks no other.
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(descriptor)
-
-
-async def _until_input_closes(closed: asyncio.Event) -> None:
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    # Nothing is ever written to this pipe; its end is the message.
-    while await reader.read(1024):
-        pass
-    closed.set()
+def notifier_lock(root: Root) -> AbstractContextManager[bool]:
+    """Hold the lock for being the notifier of a root; the block gets False if another process has it."""
+    return file_lock(root.path / LOCK)
 
 
 async def _main(root: Root) -> None:
-    closed = asyncio.Event()
-    listening = asyncio.create_task(_until_input_closes(closed))
-    try:
-        while True:
-            with notifier_lock(root) as is_ours:
-                if is_ours:
-                    await run(root, WallClock(), closed)
-                    return
-            if closed.is_set():
+    closed = input_end()
+    while True:
+        with notifier_lock(root) as is_ours:
+            if is_ours:
+                await run(root, WallClock(), closed)
                 return
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(closed.wait(), ROUND_S)
-    finally:
-        listening.cancel()
+        if closed.is_set():
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(closed.wait(), ROUND_S)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -13,19 +13,15 @@ crawler is writing.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
-import os
 import re
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from teia.clock import iso_utc
-from teia.durable import disk_errors, sync_folder, write_atomically
+from teia.durable import disk_errors, file_lock, lock_holder, sync_folder, write_atomically
 from teia.errors import CorruptFile, StoreError
 from teia.urls import cell_starts
 
@@ -123,21 +119,11 @@ class CollectionFolder:
     @contextmanager
     def editing(self) -> Iterator[None]:
         """Hold the lock to read, change and write teia.toml; other processes wait for a while."""
-        with disk_errors(self.path, "opened"):
-            # Lock the folder and not teia.toml: an atomic write replaces that file, and the lock would go with it.
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            for _ in range(EDIT_TRIES):
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    time.sleep(EDIT_PAUSE_S)
-            else:
+        # Lock the folder and not teia.toml: an atomic write replaces that file, and the lock would go with it.
+        with file_lock(self.path, tries=EDIT_TRIES, pause_s=EDIT_PAUSE_S) as is_ours:
+            if not is_ours:
                 raise StoreError(f"{self.config}: locked by another process for too long; try again")
             yield
-        finally:
-            os.close(descriptor)
 
     def write_config(self, text: str) -> None:
         """Replace teia.toml atomically; a concurrent reader sees the old one or the new one."""
@@ -226,54 +212,18 @@ class Root:
     def locked(self) -> Iterator[None]:
         """Hold the folder for one writing process. The lock ends with the process, however it ends."""
         path = self.path / "lock"
-        with disk_errors(path, "opened"):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            self._acquire_lock(descriptor)
+        with file_lock(path, tries=2, pause_s=RETRY_S, is_signed=True) as is_ours:
+            if not is_ours:
+                holder, since = self.lock_holder() or "unknown", iso_utc(path.stat().st_mtime)[:16].replace("T", " ")
+                raise StoreError(
+                    f"{self.path} is in use by process {holder} since {since} UTC; stop it (teia stop --data "
+                    f"{self.path}), or choose another folder with --data"
+                )
             yield
-        finally:
-            os.close(descriptor)
 
     def lock_holder(self) -> int | None:
         """Return the process that holds the folder for writing; None if none does, 0 if it is unknown."""
-        path = self.path / "lock"
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        try:
-            # A shared lock can be taken only while no writer holds the exclusive one; it ends with the descriptor.
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
-            return int(text) if text.isdigit() else 0
-        finally:
-            os.close(descriptor)
-        return None
-
-    def _acquire_lock(self, descriptor: int) -> None:
-        path = self.path / "lock"
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                time.sleep(RETRY_S)
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in {errno.EWOULDBLOCK, errno.EACCES}:
-                raise StoreError(
-                    f"{path}: cannot be locked: {error.strerror}; check whether it is on a network drive"
-                ) from error
-            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            since = iso_utc(os.fstat(descriptor).st_mtime)[:16].replace("T", " ")
-            raise StoreError(
-                f"{self.path} is in use by process {holder} since {since} UTC; stop it (teia stop --data "
-                f"{self.path}), or choose another folder with --data"
-            ) from None
-        with disk_errors(path, "written"):
-            # Only the holder writes its process id, for `lock_holder` and for the message above.
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        return lock_holder(self.path / "lock")
 
 
 def check_name(name: str) -> str:

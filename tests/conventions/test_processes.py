@@ -1,4 +1,4 @@
-"""One way to run a child process, and no entry point that only a string names."""
+"""One way to run a child process, no entry point that only a string names, and one way to lock a file."""
 
 from __future__ import annotations
 
@@ -69,6 +69,16 @@ def test_entry_points_are_functions_that_an_editor_finds() -> None:
     found = {module.path: sorted(named_entries(module.tree, known)) for module in modules()}
     wrong = {path: names for path, names in found.items() if names and path not in MAY_NAME}
     assert not wrong, f"pass functions, see teia/lib/entry_points.py: {wrong}"
+
+
+def test_locks_of_files_are_taken_in_one_way() -> None:
+    takers = {
+        module.path
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and node.attr in {"flock", "lockf"}
+    }
+    assert takers == {"teia/durable.py"}, "use file_lock"
 
 
 @pytest.mark.parametrize(

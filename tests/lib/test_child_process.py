@@ -152,7 +152,7 @@ def test_patience_ends_with_hurry() -> None:
 
 def test_waits_double_up_to_the_longest_and_begin_anew_after_a_long_life() -> None:
     clock = VirtualClock()
-    back_off = BackOff(clock, 1.0, 5.0, 60.0)
+    back_off = BackOff(clock.ticks_s, 1.0, 5.0, 60.0)
     waits = []
     for lived_s in (0.0, 1.0, 59.0, 2.0, 60.0, 0.0):
         back_off.begin()

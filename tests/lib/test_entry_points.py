@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from teia.lib.child_process import PIPE, ChildProcess
-from teia.lib.entry_points import command_of, load, name_of
+from teia.lib.entry_points import command_of, input_end, load, name_of
 
 
 def answer(arguments: Sequence[str]) -> int:
     print(" ".join(arguments))
     return 7
+
+
+def wait_for_end(_: Sequence[str]) -> int:
+    async def wait() -> int:
+        closed = input_end()
+        print("ready", flush=True)
+        await closed.wait()
+        return 5
+
+    return asyncio.run(wait())
+
+
+def test_a_process_notices_that_its_input_is_closed() -> None:
+    child = ChildProcess(command_of(wait_for_end), stdin=PIPE, stdout=PIPE)
+    assert child.read_line() == b"ready\n"
+    assert child.wait(0.2) is None
+    child.close_input()
+    assert child.end(60)
+    assert child.status == 5
 
 
 def test_a_name_leads_back_to_its_function() -> None:

@@ -58,7 +58,7 @@ class Supervisor:
         self._lock, self._stopping, self._wake_up = Lock(), Event(), Event()
         self._state = CrawlerState("idle")
         # Exponential back-off: a crawler that fails at its start is not restarted in a tight loop.
-        self._back_off = BackOff(clock, FIRST_WAIT_S, LONGEST_WAIT_S, STABLE_S)
+        self._back_off = BackOff(clock.ticks_s, FIRST_WAIT_S, LONGEST_WAIT_S, STABLE_S)
         self._thread = Thread(target=self._watch, name="supervisor", daemon=True)
 
     @property

@@ -7,13 +7,12 @@ run is `interrupted`. One server of a root holds the workbench (a file lock); ot
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Condition, Thread
@@ -21,8 +20,8 @@ from typing import Any
 
 import teia
 from teia.clock import Clock
-from teia.durable import disk_errors
-from teia.errors import TeiaError, UsageError
+from teia.durable import disk_errors, file_lock
+from teia.errors import StoreError, TeiaError, UsageError
 from teia.lib.child_process import ChildProcess
 from teia.store.root import Root
 from teia.web import limits
@@ -91,7 +90,7 @@ class Workbench:
         self._current: LabRun | None = None
         self._end_reason = ""
         self._thread: Thread | None = None
-        self._lock: int | None = None
+        self._lock: ExitStack | None = None
         self._is_closed = False
 
     # ---- for requests -----------------------------------------------------------------------------------------------
@@ -204,7 +203,7 @@ class Workbench:
                 self._finish(run, "interrupted", "the server stopped before the run started", files=self._files(run))
             self._queue.clear()
             if self._lock is not None:
-                os.close(self._lock)
+                self._lock.close()
                 self._lock = None
 
     def _acquire_lock(self) -> None:
@@ -212,17 +211,11 @@ class Workbench:
         with self._changed:
             if self._lock is not None or self._is_closed or not self.stored.path.is_dir():
                 return
-            try:
-                held = os.open(self.stored.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            except OSError:
-                return  # the folder is read-only
-            try:
-                # The kernel frees the lock when its holder dies.
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                os.close(held)
+            with ExitStack() as stack, suppress(StoreError):  # the folder may be read-only
+                if stack.enter_context(file_lock(self.stored.path / "lock")):
+                    self._lock = stack.pop_all()
+            if self._lock is None:
                 return
-            self._lock = held
             # The lock was free, so no server works on these runs any more.
             for run in self.stored.all():
                 if run.state in ACTIVE_STATES:
