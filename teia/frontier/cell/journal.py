@@ -227,7 +227,7 @@ def _format_of(seq: int, changes: bytes) -> int:
         raise ClusterError(f"the changes of record {seq} cannot be read: {error}") from error
     if not STATEMENTS <= format_ <= NEWEST_FORMAT:
         raise ClusterError(
-            f"record {seq} was written by a newer teia (changes of format {format_}; this one reads up to"
+            f"record {seq} was written by a newer teia (format {format_} of changes, and this one reads up to"
             f" {NEWEST_FORMAT}); upgrade this node"
         )
     return format_

@@ -202,7 +202,7 @@ def test_what_a_reader_does_not_know_is_named_and_nothing_is_changed(
 
 def test_a_record_of_a_later_format_is_refused_with_advice(cell: FrontierCell) -> None:
     assert isinstance(cell.db, RecordingConnection)
-    with pytest.raises(ClusterError, match=r"newer teia \(changes of format 3; .*upgrade this node"):
+    with pytest.raises(ClusterError, match=r"newer teia \(format 3 of changes, [^;]*; upgrade this node$"):
         apply(cell.db, [(1, msgspec.msgpack.encode([3, []]))])
 
 
