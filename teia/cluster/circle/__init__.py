@@ -3,5 +3,4 @@
 circle     points, successors, the owner of a cell
 host_cell  host -> site -> slot -> cell -> point on the circle
 fingers    finger tables and routed look-ups
-protocol   join, leave and stabilisation by messages, as in the paper
 """

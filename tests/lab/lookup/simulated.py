@@ -10,7 +10,7 @@ from typing import Any
 from teia.clock import VirtualClock
 from teia.cluster.circle.circle import Circle, CirclePoint
 from teia.cluster.circle.fingers import Fingers
-from teia.cluster.circle.protocol import SUCCESSORS, Distributor, Neighbours, Question, Stabilizer, Unreachable
+from teia.lab.lookup.protocol import SUCCESSORS, Distributor, Neighbours, Question, Stabilizer, Unreachable
 
 TIMEOUT_S = 1.0
 EVERY_S = 5.0

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from teia.cluster.circle.circle import BITS, CirclePoint
-from teia.cluster.circle.protocol import Distributor, GetNeighbours, LookupResult, Unreachable
-from tests.cluster.simulated import Network
+from teia.lab.lookup.protocol import Distributor, GetNeighbours, LookupResult, Unreachable
+from tests.lab.lookup.simulated import Network
 
 ACTIONS = st.lists(st.sampled_from(["join", "join", "join", "leave", "crash", "wait"]), max_size=25)
 
