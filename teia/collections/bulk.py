@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from teia.clock import Clock
-from teia.collections.inbox import Inbox, RunBulkAction
+from teia.collections.inbox import Inbox, RequestAnswer, RunBulkAction
 from teia.collections.stored import is_clustered
 from teia.errors import ClusterError, StoreError
 from teia.frontier.cell.bulk import END, BulkSelection, continue_action, matching_urls, progress
@@ -76,7 +76,7 @@ def run_actions(root: Root, collection: str, clock: Clock) -> bool:
                     if clock.ticks_s() >= until:
                         inbox.note_progress(request.id, _urls_done(cells, mark))
                         return False
-            inbox.finish(request.id, clock.now_s(), progress=_urls_done(cells, mark))
+            inbox.finish(request.id, clock.now_s(), RequestAnswer(urls=_urls_done(cells, mark)))
     return True
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from teia.clock import Clock
 from teia.collections.calendar import Schedule
-from teia.collections.control_file import SyncedControlFile
+from teia.collections.control_file import ControlFile
 from teia.collections.due_runs import CrawlTask, find_due_task
 from teia.collections.inbox import GiveCommand, Inbox
 from teia.collections.run_log import ScheduledRun
@@ -70,8 +70,10 @@ def is_needed(commands: StandingCommands, schedule: Schedule | None, last: Sched
     return schedule is not None and find_due_task(schedule, last, now_s).task is not CrawlTask.NOTHING
 
 
-class CommandTable(SyncedControlFile):
+class CommandTable(ControlFile):
     """The table `standing_commands`."""
+
+    SYNCHRONOUS = "FULL"
 
     def all(self) -> Mapping[str, StandingCommands]:
         sql = "SELECT collection, wanted_s, paused_s, stopped_s, removal FROM standing_commands"

@@ -88,16 +88,17 @@ COMMIT;
 
 
 class ControlFile:
-    """An open `control.sqlite`, for one thread; the subclasses own its tables."""
+    """An open `control.sqlite`, for one thread at a time; the subclasses own its tables."""
 
     SYNCHRONOUS: ClassVar = "NORMAL"
+    """`FULL` in subclasses whose rows must survive a crash of the machine."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with sqlite_errors(path):
             if not path.exists():
                 create_database(path, _TABLES)
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0, check_same_thread=False)
             try:
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute(LIMIT_LOG)
@@ -152,22 +153,3 @@ class ControlFile:
     def _read(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
         with sqlite_errors(self.path):
             return self._db.execute(sql, values).fetchall()
-
-
-class SyncedControlFile(ControlFile):
-    """Like `ControlFile`, for tables whose rows survive a crash of the machine."""
-
-    SYNCHRONOUS = "FULL"
-
-
-def keep_log_open(path: Path) -> sqlite3.Connection:
-    """Keep the file's log alive until the returned connection is closed, by any thread.
-
-    Without it the first reader recreates the log, which fails on a full disk.
-    """
-    ControlFile(path).close()
-    with sqlite_errors(path):
-        connection = sqlite3.connect(path, check_same_thread=False)
-        # Only a read opens the log.
-        connection.execute("SELECT count(*) FROM runs").fetchone()
-    return connection

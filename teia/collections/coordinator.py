@@ -28,6 +28,7 @@ from teia.collections.poll_requests import (
     POLL_S,
     OpenCrawl,
     announce,
+    drop_stale_requests,
     poll_requests,
     reconfigure_crawl,
     write_account,
@@ -124,11 +125,9 @@ class Coordinator:
 
     @contextmanager
     def _open_files(self) -> Iterator[None]:
+        drop_stale_requests(self._root, self._clock)
         self._inbox, self._run_log = Inbox(self._root.control), RunLog(self._root.control)
         self._series = SeriesWriter(self._inbox)
-        with suppress(DiskFull):
-            # Before any settings are read: they have the changes so far.
-            self._inbox.drop_stale(self._clock.now_s())
         try:
             yield
         finally:

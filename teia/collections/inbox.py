@@ -95,10 +95,11 @@ KINDS: dict[str, type[RequestBody]] = {
 
 
 class RequestAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The crawler's answer: the settings that it applies already, or why it rejected a change."""
+    """The crawler's answer: settings that it applies already, why it rejected a change, URLs of a bulk action."""
 
     now: tuple[str, ...] = ()
     error: str = ""
+    urls: int = 0
 
 
 Body = TypeVar("Body", bound=RequestBody)
@@ -185,11 +186,11 @@ class Inbox(CrawlReports):
     def note_progress(self, number: int, progress: int) -> None:
         self._write("UPDATE requests SET progress = ? WHERE id = ?", (progress, number))
 
-    def finish(self, number: int, now_s: float, answer: RequestAnswer | None = None, progress: int = 0) -> None:
-        """Acknowledge a request."""
-        text = None if answer is None else msgspec.json.encode(answer).decode()
+    def finish(self, number: int, now_s: float, answer: RequestAnswer | None = None) -> None:
+        """Acknowledge a request; None is the answer to one that was dropped."""
+        text, urls = (None, 0) if answer is None else (msgspec.json.encode(answer).decode(), answer.urls)
         sql = "UPDATE requests SET done_s = ?, answer = ?, progress = ? WHERE id = ?"
-        self._write(sql, (now_s, text, progress, number))
+        self._write(sql, (now_s, text, urls, number))
 
     def _select(self, where: str, *values: object) -> list[Request[Any]]:
         rows = self._read(f"SELECT {_COLUMNS} FROM requests WHERE {where}", values)  # noqa: S608  # our own clauses

@@ -1,7 +1,7 @@
 """The crawler's side of `control.sqlite`: it polls the inbox, and the handler of each kind does what was requested.
 
 `HANDLERS` has a handler for every kind of request (inbox.py). What a request acts on is a `RequestTarget`: the crawls
-of `teia crawl`, the coordinator's collections, or a node of a cluster.
+of `teia crawl`, the coordinator's collections, or the agreement of a cluster's nodes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RequestTarget(Protocol):
     """What requests act on."""
 
     def open_crawl(self, name: str) -> OpenCrawl | None:
-        """Return the open crawl of a collection."""
+        """Return the open crawl of a collection; None also if it accepts no requests for single URLs."""
 
     async def execute(self, name: str, command: Command) -> bool:
         """Execute a command; return False if the collection is not served here, so that the command stays pending."""
@@ -61,52 +61,45 @@ class RequestTarget(Protocol):
         """Continue the bulk actions on a collection without an open crawl, if this process may."""
 
 
-class Acknowledgement(NamedTuple):
-    """Values recorded with the end of a request."""
-
-    answer: RequestAnswer | None = None
-    progress: int = 0
-
-
 # ---- handlers: return None while the request is pending; they are then called again with the next poll ---------------
 
 
-async def _give_command(target: RequestTarget, request: Request[GiveCommand], _: Inbox) -> Acknowledgement | None:
-    return Acknowledgement() if await target.execute(request.collection, request.body.command) else None
+async def _give_command(target: RequestTarget, request: Request[GiveCommand], _: Inbox) -> RequestAnswer | None:
+    return RequestAnswer() if await target.execute(request.collection, request.body.command) else None
 
 
-async def _change_settings(target: RequestTarget, request: Request[ChangeSettings], _: Inbox) -> Acknowledgement | None:
-    answer = await target.change(request.collection, request.body.edits)
-    return None if answer is None else Acknowledgement(answer)
+async def _change_settings(target: RequestTarget, request: Request[ChangeSettings], _: Inbox) -> RequestAnswer | None:
+    return await target.change(request.collection, request.body.edits)
 
 
-async def _visit_page(target: RequestTarget, request: Request[VisitPage], _: Inbox) -> Acknowledgement | None:
+async def _visit_page(target: RequestTarget, request: Request[VisitPage], _: Inbox) -> RequestAnswer | None:
     found = target.open_crawl(request.collection)
     is_queued = found is not None and found.crawl.committer.visit_requests.accept(request.id, request.body.url)
-    return Acknowledgement() if is_queued else None
+    return RequestAnswer() if is_queued else None
 
 
 async def _run_bulk_action(
     target: RequestTarget, request: Request[RunBulkAction], inbox: Inbox
-) -> Acknowledgement | None:
+) -> RequestAnswer | None:
     # One after the other: until the end of an action is recorded here, the next would overwrite its progress in cells.
-    if inbox.pending(request.collection, RunBulkAction)[0].id != request.id:
+    # Those that ran offline in this poll are recorded by now.
+    if request.id not in [each.id for each in inbox.pending(request.collection, RunBulkAction)[:1]]:
         return None
     found = target.open_crawl(request.collection)
     if found is None:
         await target.run_bulk_offline(request.collection)
         return None
     urls = found.crawl.committer.visit_requests.bulk.accept(request.id, request.body.mark, request.body.selection)
-    return None if urls is None else Acknowledgement(progress=urls)
+    return None if urls is None else RequestAnswer(urls=urls)
 
 
-async def _fetch_robots(target: RequestTarget, request: Request[FetchRobots], _: Inbox) -> Acknowledgement | None:
+async def _fetch_robots(target: RequestTarget, request: Request[FetchRobots], _: Inbox) -> RequestAnswer | None:
     found = target.open_crawl(request.collection)
     is_read = found is not None and found.crawler.reread_robots(found.crawl, request.body.origin, request.requested_s)
-    return Acknowledgement() if is_read else None
+    return RequestAnswer() if is_read else None
 
 
-Handler = Callable[[RequestTarget, Request[Any], Inbox], Awaitable[Acknowledgement | None]]
+Handler = Callable[[RequestTarget, Request[Any], Inbox], Awaitable[RequestAnswer | None]]
 HANDLERS: Mapping[type[RequestBody], Handler] = {
     GiveCommand: _give_command,
     ChangeSettings: _change_settings,
@@ -124,7 +117,7 @@ async def poll_requests(inbox: Inbox, target: RequestTarget, clock: Clock) -> No
             continue
         # A request whose end cannot be recorded is done again, which does no harm.
         with suppress(DiskFull):
-            inbox.finish(request.id, clock.now_s(), *done or ())
+            inbox.finish(request.id, clock.now_s(), done)
 
 
 # ---- a crawler with a fixed set of crawls ----------------------------------------------------------------------------
@@ -137,23 +130,21 @@ def drop_stale_requests(root: Root, clock: Clock) -> None:
 
 
 class RunningCrawls:
-    """The crawls of one crawler, as a target of requests."""
+    """The crawls of one crawler, as a target of requests; they are open as long as it runs."""
 
     def __init__(self, crawler: Crawler, root: Root) -> None:
-        self._crawler, self._root = crawler, root
+        self._crawls, self._root = {crawl.name: OpenCrawl(crawler, crawl) for crawl in crawler.crawls}, root
 
     def open_crawl(self, name: str) -> OpenCrawl | None:
-        return next((OpenCrawl(self._crawler, each) for each in self._crawler.crawls if each.name == name), None)
+        return self._crawls.get(name)
 
     async def execute(self, name: str, command: Command) -> bool:
-        found = self.open_crawl(name)
-        if found is not None:
-            self._crawler.apply_commands([command], found.crawl)
-        return found is not None
+        if name in self._crawls:
+            self._crawls[name].crawler.apply_commands([command], self._crawls[name].crawl)
+        return name in self._crawls
 
     async def change(self, name: str, edits: Sequence[Edit]) -> RequestAnswer | None:
-        found = self.open_crawl(name)
-        return None if found is None else await reconfigure_crawl(*found, self._root, edits)
+        return await reconfigure_crawl(*self._crawls[name], self._root, edits) if name in self._crawls else None
 
     async def run_bulk_offline(self, name: str) -> None:
         """Leave them to a process that serves the collection."""

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from teia.collections.control_file import ControlFile
@@ -30,13 +32,12 @@ class CrawlReport:
 
     @property
     def is_alive(self) -> bool:
-        try:
-            # Signal 0 only tests whether the process exists.
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
+        # Signal 0 only tests whether the process exists, also one of another user.
+        with suppress(PermissionError):
+            try:
+                os.kill(self.pid, 0)
+            except ProcessLookupError:
+                return False
         return True
 
 
@@ -70,14 +71,14 @@ class CrawlReports(ControlFile):
         sql = "SELECT time_s, point FROM series WHERE collection = ? AND step_s = ? AND time_s > ? ORDER BY time_s"
         return [(time_s, json.loads(point)) for time_s, point in self._read(sql, (collection, step_s, since_s))]
 
-    def note_point(self, collection: str, step_s: float, now_s: float, point: Sequence[float | None]) -> None:
-        """Write a point of a series."""
+    def note_point(
+        self, collection: str, step_s: float, now_s: float, point: Sequence[float | None], kept_s: float = inf
+    ) -> None:
+        """Write a point of a series, and delete those older than `kept_s`."""
         row = (collection, step_s, now_s, json.dumps(point))
         self._write("INSERT OR REPLACE INTO series VALUES (?, ?, ?, ?)", row)
-
-    def drop_points(self, collection: str, step_s: float, before_s: float) -> None:
         sql = "DELETE FROM series WHERE collection = ? AND step_s = ? AND time_s < ?"
-        self._write(sql, (collection, step_s, before_s))
+        self._write(sql, (collection, step_s, now_s - kept_s))
 
     def dismiss(self, collection: str, kind: str, about: str, badness: float, who: str, now_s: float) -> None:
         """Dismiss an alert (views/alerts.py)."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from teia.collections.control_file import SyncedControlFile
+from teia.collections.control_file import ControlFile
 
 if TYPE_CHECKING:
     from teia.crawler.keep_fresh.visit_all_again import RoundAccount
@@ -65,11 +65,11 @@ def describe_visits(known: int, visited: int, new: int, *, is_over: bool) -> str
     return f"{visited:,} of {known:,} known pages visited{left}, {new:,} new"
 
 
-class RunLog(SyncedControlFile):
-    """The table `scheduled_runs`; the coordinator writes it, any process may read it.
+class RunLog(ControlFile):
+    """The table `scheduled_runs`; the coordinator writes it, any process may read it."""
 
-    Synced: after a crash of the machine a start that was served must not be served again.
-    """
+    # After a crash of the machine a start that was served must not be served again.
+    SYNCHRONOUS = "FULL"
 
     def last(self, collection: str) -> ScheduledRun | None:
         return next(iter(self.recent(collection, 1)), None)
@@ -89,14 +89,13 @@ class RunLog(SyncedControlFile):
         return run
 
     def note(self, run: ScheduledRun, account: RoundAccount | None, deadline_s: float | None, now_s: float) -> None:
-        """Record the progress of a run. `account` is None where nothing is counted."""
-        sql = "UPDATE scheduled_runs SET seen_s = ?, deadline_s = ? WHERE collection = ? AND number = ?"
-        key = (run.collection, run.number)
-        self._write(sql, (now_s, deadline_s, *key))
-        if account is not None:
-            # Without an account the counts of an earlier shift stay.
-            counts = "UPDATE scheduled_runs SET known = ?, visited = ?, new = ? WHERE collection = ? AND number = ?"
-            self._write(counts, (account.known, account.visited, account.new, *key))
+        """Record the progress of a run. `account` is None where nothing is counted: its counts stay."""
+        counts = (None, None, None) if account is None else (account.known, account.visited, account.new)
+        sql = (
+            "UPDATE scheduled_runs SET seen_s = ?, deadline_s = ?, known = coalesce(?, known),"
+            " visited = coalesce(?, visited), new = coalesce(?, new) WHERE collection = ? AND number = ?"
+        )
+        self._write(sql, (now_s, deadline_s, *counts, run.collection, run.number))
 
     def end(self, run: ScheduledRun, why: EndReason, ended_s: float) -> None:
         sql = "UPDATE scheduled_runs SET ended_s = ?, why = ? WHERE collection = ? AND number = ?"

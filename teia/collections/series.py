@@ -59,8 +59,7 @@ class SeriesWriter:
         for step_s, retention_s in RETENTION_S.items():
             if now_s >= self._next_s.get((summary.collection, step_s), 0.0):
                 self._next_s[summary.collection, step_s] = now_s + step_s
-                self._reports.note_point(summary.collection, step_s, now_s, point)
-                self._reports.drop_points(summary.collection, step_s, now_s - retention_s)
+                self._reports.note_point(summary.collection, step_s, now_s, point, retention_s)
 
 
 def points_of(reports: CrawlReports, collection: str, step_s: float, since_s: float) -> list[SeriesPoint]:
@@ -70,8 +69,7 @@ def points_of(reports: CrawlReports, collection: str, step_s: float, since_s: fl
 
 def note_truth(reports: CrawlReports, collection: str, now_s: float, share: float) -> None:
     """Record the share of captures that matched their pages."""
-    reports.note_point(collection, TRUE_S, now_s, (share,))
-    reports.drop_points(collection, TRUE_S, now_s - TRUE_RETENTION_S)
+    reports.note_point(collection, TRUE_S, now_s, (share,), TRUE_RETENTION_S)
 
 
 def truth_of(reports: CrawlReports, collection: str, since_s: float, most: int) -> list[tuple[float, float]]:

@@ -56,14 +56,14 @@ def test_every_request_is_acknowledged_and_its_requester_can_wait_for_that(inbox
 
         def crawler(number: int = number) -> None:
             with Inbox(inbox.path) as other:
-                other.finish(number, 8.0, RequestAnswer(now=("a", "b")), 3)
+                other.finish(number, 8.0, RequestAnswer(now=("a", "b"), urls=3))
 
         thread = Thread(target=crawler)
         thread.start()
         done = inbox.wait(number, WallClock(), 10.0, "late")
         thread.join()
         assert done is not None
-        assert (done.done_s, done.answer, done.progress) == (8.0, RequestAnswer(now=("a", "b")), 3)
+        assert (done.done_s, done.answer, done.progress) == (8.0, RequestAnswer(now=("a", "b"), urls=3), 3)
         assert inbox.pending("main", type(body)) == []
 
 

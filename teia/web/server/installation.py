@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -17,7 +16,7 @@ from teia.cluster.search.open import OpenedSearch, open_search
 from teia.cluster.search.processes import read_librarian_settings
 from teia.cluster.views.node_file import cluster_source
 from teia.cluster.views.view import ClusterSource
-from teia.collections.control_file import keep_log_open
+from teia.collections.control_file import ControlFile
 from teia.collections.stored import saved
 from teia.config.sections import Config, PublicSettings
 from teia.crawler.compiled_settings import CompiledSettings, compile_settings
@@ -76,7 +75,7 @@ class Installation:
     offline_bulk: OfflineBulk = field(init=False)
     lab: Workbench = field(init=False)
     auditor: Auditor = field(init=False)
-    _held_control: sqlite3.Connection | None = None
+    _held_control: ControlFile | None = None
     sql_slots: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.SQL_AT_ONCE))
     capture_slots: RequestSlots = field(
         default_factory=lambda: RequestSlots(limits.CAPTURES_AT_ONCE, limits.CAPTURES_WAITING, limits.CAPTURE_WAIT_S)
@@ -93,7 +92,8 @@ class Installation:
         self.lab = Workbench(self.root, self.clock)
         self.auditor = Auditor(self.root, self.clock)
         with suppress(TeiaError):  # the folder is read-only
-            self._held_control = keep_log_open(self.root.control)
+            # Held open with its log: on a full disk the first reader could not create the log.
+            self._held_control = ControlFile(self.root.control)
 
     def names(self) -> list[str]:
         """Return the visible collections, in order."""
