@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from teia.cli.crawl.control import send_command
-from teia.collections.inbox import ControlFile
+from teia.collections.reports import CrawlReports
 from teia.crawler.fetch_rows import fetch_log
 from teia.crawler.sites.soft404 import PROBE
 from teia.errors import StoreError
@@ -185,7 +185,7 @@ def wait_for_own_request(lab: Lab, process: subprocess.Popen[bytes], since_s: fl
 
 def is_announced(lab: Lab, process: subprocess.Popen[bytes]) -> bool:
     """Tell whether the process has announced its crawl in the control file; it handles signals from then on."""
-    control = ControlFile(lab.log.with_name("data") / "control.sqlite")
+    control = CrawlReports(lab.log.with_name("data") / "control.sqlite")
     try:
         run = control.running_crawl("main")
     finally:
