@@ -194,6 +194,11 @@ def shrink_log(db: sqlite3.Connection, wait_s: float = 0.0) -> bool:
         return False
 
 
+def data_version(db: sqlite3.Connection) -> int:
+    """Return a number that changes when another connection has committed to the file."""
+    return int(db.execute("PRAGMA data_version").fetchone()[0])
+
+
 def log_bytes(path: Path) -> int:
     """Return the size of a database's log; 0 if there is none."""
     try:

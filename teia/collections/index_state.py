@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from teia.durable import lock_holder
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.connection import CLUSTER
-from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
+from teia.frontier.tables.page_changes import count_indexable
 from teia.index.borrowed import count_lacking
 from teia.index.position import documents_in, has_index, read_position
 from teia.store.root import CellFolder, CollectionFolder
@@ -25,23 +24,6 @@ MAX_COUNTED = 10_000
 
 MIN_LAG, MIN_LAG_SHARE = 50, 0.05
 """Number of waiting pages, and their share of all, from which an index that is being written is called partial."""
-
-WANTED_STATES = frozenset({STATE_QUEUED, STATE_DONE})
-IS_INDEXABLE = f"""
-    u.state IN ({STATE_QUEUED}, {STATE_DONE}) AND NOT p.is_gone AND p.status BETWEEN 200 AND 299 AND NOT p.noindex
-    AND p.file <> '' AND (p.text_digest <> x'' OR p.title <> '')
-"""
-"""SQL condition for a page that belongs in the index.
-
-Its last good capture is a page with words, no noindex forbids it, and it is not gone. A page that failed or was
-forbidden stays gone while it waits for its next fetch: its state says only that it waits, and no change number tells
-the index of it. A good visit brings it back, with a change number.
-"""
-
-PAGES_JOINED = """
-    pages AS p JOIN hosts AS h ON h.host_id = p.host_id
-    JOIN urls AS u ON u.slot = p.slot AND u.host_id = p.host_id AND u.key = p.key
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +77,7 @@ def compare_index(folder: CollectionFolder, cells: Iterable[tuple[CellFolder, Fr
     missing_cells = list[int]()
     for cell, frontier in cells:
         indexed += documents_in(cell.index)
-        if is_cluster_cell(frontier):
+        if frontier.is_of_cluster:
             continue
         position = read_position(cell.index) if has_index(cell.index) else None
         last = frontier.last_change()
@@ -122,13 +104,7 @@ def _waiting(frontier: FrontierCell, position: int, last: int) -> int:
     # An upper limit is enough there: this runs every few seconds, and counting would take long.
     if last - position > MAX_COUNTED:
         return last - position
-    sql = f"SELECT count(*) FROM {PAGES_JOINED} WHERE p.change > ? AND {IS_INDEXABLE}"  # noqa: S608  # our own text
-    return int(frontier.db.execute(sql, (position,)).fetchone()[0])
-
-
-def is_cluster_cell(frontier: FrontierCell) -> bool:
-    """Tell whether a cell belongs to a cluster."""
-    return frontier.db.execute("SELECT 1 FROM meta WHERE name = ?", (CLUSTER,)).fetchone() is not None
+    return count_indexable(frontier, position)
 
 
 def is_being_written(folder: CollectionFolder) -> bool:

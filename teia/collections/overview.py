@@ -18,6 +18,7 @@ from teia.collections.stored import saved
 from teia.config.sections import Config, ScheduleSettings
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.tables.hosts import largest_host as largest_of_cell
 from teia.store.root import Root
 
 DEFAULT_NUMBER = 5
@@ -180,15 +181,11 @@ def warn_too_long(host: str, pages: int, delay_s: float, schedule: Schedule) -> 
 
 def largest_host(root: Root, name: str) -> tuple[str, int]:
     """Return the host with the most known pages, and how many."""
-    sql = """
-        SELECT h.name, count(*) FROM pages AS p JOIN hosts AS h USING (host_id)
-        GROUP BY p.host_id ORDER BY 2 DESC LIMIT 1
-    """
     found = [("", 0)]
     for folder in root.collection(name).cells():
         if folder.frontier.exists():
             cell = FrontierCell(folder.frontier, read_only=True)
-            found += cell.db.execute(sql).fetchall()
+            found.append(largest_of_cell(cell))
             cell.close()
     return max(found, key=lambda each: each[1])
 

@@ -19,11 +19,11 @@ from teia.crawler.compiled_settings import CompiledSettings, compile_settings
 from teia.errors import ConfigError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.reconsider import END, candidate_urls, progress, reconsider
-from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
 from teia.frontier.rules.scope import Rulebook
+from teia.frontier.tables.hosts import all_hosts
+from teia.frontier.tables.pages import finished_urls, urls_between
 from teia.store.root import Root
-from teia.urls import site_of, slot_of
 
 EXAMPLES = 20
 SAMPLE = 4_000
@@ -72,7 +72,7 @@ def count_effect(root: Root, name: str, before: Config, after: Config) -> Change
                 enter += is_wanted and not waits
                 if waits and not is_wanted and len(examples) < EXAMPLES:
                     examples.append(candidate.url)
-            for url, depth, found_by in _done(cell):
+            for url, depth, found_by in finished_urls(cell):
                 was_wanted = before_rules is None or before_rules.wants_link(url, depth, found_by)
                 if was_wanted and not after_rules.wants_link(url, depth, found_by):
                     not_again += 1
@@ -98,15 +98,6 @@ def _cells(root: Root, name: str, stack: ExitStack) -> list[FrontierCell]:
             stack.callback(cell.close)
             cells.append(cell)
     return cells
-
-
-def _done(cell: FrontierCell) -> Iterator[tuple[str, int, int]]:
-    sql = """
-        SELECT h.name, u.tail, u.depth, u.found_by FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id
-        WHERE u.state = ?
-    """
-    for host, tail, depth, found_by in cell.db.execute(sql, (STATE_DONE,)):
-        yield url_from(host, tail), depth, found_by
 
 
 # ---- a sample -------------------------------------------------------------------------------------------------------
@@ -152,14 +143,11 @@ def _sample_urls(
     top = KEY_SPAN // 2
     # The lowest keys are as good a sample as any; keys begin at -2^63.
     below = min(top - 1, int(KEY_SPAN * share) - top)
-    sql = "SELECT tail, depth, found_by, state FROM urls WHERE slot = ? AND host_id = ? AND key BETWEEN ? AND ?"
     for cell in cells:
-        for host_id, host in cell.db.execute("SELECT host_id, name FROM hosts"):
+        for host in all_hosts(cell):
             if not has_time_left():
                 return
-            bounds = (slot_of(site_of(host)), host_id, -top, below)
-            for tail, depth, found_by, state in cell.db.execute(sql, bounds):
-                yield url_from(host, tail), depth, found_by, state
+            yield from urls_between(cell, host.host_id, host.name, -top, below)
 
 
 # ---- done at once ---------------------------------------------------------------------------------------------------

@@ -161,9 +161,9 @@ class UrlTester:
             return None
         parts = split(url)
         cell = self._lookup.cells[self._lookup.cell_number(parts.host)]
-        row = cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (parts.host,)).fetchone()
+        host_id = cell.find_host(parts.host)
         origin = f"{parts.scheme}://{parts.authority}"
-        robots_rows = cell.robots_of(row[0], parts.host) if row is not None else []
+        robots_rows = cell.robots_of(host_id, parts.host) if host_id is not None else []
         return next(
             ((at_s, outcome, status, body) for of, at_s, outcome, status, body in robots_rows if of == origin), None
         )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,10 @@ from teia.config.sections import Config
 from teia.config.tree import flatten, read_tree, value_of
 from teia.crawler.compiled_settings import check_crawl
 from teia.errors import ClusterError, ConfigError, CorruptFile, StoreError, TeiaError, UsageError
-from teia.frontier.cell.connection import CLUSTER
-from teia.frontier.cell.schema import VERSION
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.queue.order import focused
 from teia.frontier.rules.rule_lists import with_whole_path
 from teia.lib.tomledit import with_value
-from teia.sqlite import open_to_read, sqlite_errors
 from teia.store.root import CollectionFolder, Root
 
 SEEDS = "collection.seeds"
@@ -168,16 +167,13 @@ def is_clustered(folder: CollectionFolder) -> bool:
     # The cells of a collection are all of one kind.
     for cell in folder.cells()[:1]:
         try:
-            db = open_to_read(cell.frontier, VERSION)
+            frontier = FrontierCell(cell.frontier, read_only=True)
         except CorruptFile:
             raise
         except StoreError:
             return False
-        try:
-            with sqlite_errors(cell.frontier):
-                return db.execute("SELECT 1 FROM meta WHERE name = ?", (CLUSTER,)).fetchone() is not None
-        finally:
-            db.close()
+        with closing(frontier):
+            return frontier.is_of_cluster
     return False
 
 

@@ -16,6 +16,7 @@ from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.queue.host_rules import budget_of
 from teia.frontier.queue.schedule import HostQueue
+from teia.frontier.tables.hosts import all_hosts, find
 from teia.records import Outcome
 from teia.urls import site_of
 
@@ -42,10 +43,11 @@ class Budgets:
 
     def load(self, frontier: FrontierCell) -> None:
         """Add the requests and bytes that earlier runs spent on the hosts of a cell."""
-        for host, requests, received in frontier.db.execute("SELECT name, requests, bytes FROM hosts WHERE requests"):
-            account = self._sites[site_of(host)]
-            account.requests += requests
-            account.received_bytes += received
+        for host in all_hosts(frontier):
+            if host.requests:
+                account = self._sites[site_of(host.name)]
+                account.requests += host.requests
+                account.received_bytes += host.bytes
 
     def exhausted(self, queue: HostQueue, limits: LimitSettings) -> str:
         """Return the budget that a host has used up, its own or its site's; empty if none."""
@@ -96,6 +98,5 @@ class Budgets:
 
 def read_usage(frontier: FrontierCell, queue: HostQueue) -> tuple[HostQueue, int, int]:
     """Return a host with its committed requests and bytes of all runs, including this one."""
-    sql = "SELECT requests, bytes FROM hosts WHERE host_id = ?"
-    requests, received = frontier.db.execute(sql, (queue.host_id,)).fetchone() or (0, 0)
-    return queue, requests, received
+    host = find(frontier, queue.host_id)
+    return (queue, 0, 0) if host is None else (queue, host.requests, host.bytes)

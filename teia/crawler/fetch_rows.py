@@ -16,6 +16,7 @@ import msgspec
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import CaptureLocation
+from teia.frontier.tables import pending_log
 from teia.records import Outcome
 from teia.store.fetchlog import FetchRow, LogPart
 from teia.store.root import Root
@@ -91,14 +92,13 @@ def log_row(visit: ActiveVisit, archived: CaptureLocation) -> FetchRow | None:
 
 def write_log(frontier: FrontierCell, rows: Iterable[FetchRow | None]) -> None:
     """Store rows with the frontier, inside its transaction."""
-    blobs = [(_encode(row),) for row in rows if row is not None]
-    frontier.db.executemany("INSERT INTO log (row) VALUES (?)", blobs)
+    pending_log.append(frontier, (_encode(row) for row in rows if row is not None))
 
 
 def log_part(frontier: FrontierCell, folder: Path) -> LogPart:
     """Return a cell's log as readers see it: its Parquet files and the rows still in the frontier."""
-    rows, serial = with_serial(frontier, lambda _: frontier.db.execute("SELECT row FROM log ORDER BY seq").fetchall())
-    return LogPart(folder, serial, [_decode(row) for (row,) in rows])
+    rows, serial = with_serial(frontier, lambda _: pending_log.read(frontier))
+    return LogPart(folder, serial, [_decode(row) for _, row in rows])
 
 
 def with_serial(frontier: FrontierCell, read: Callable[[int], T]) -> tuple[T, int]:
@@ -108,9 +108,9 @@ def with_serial(frontier: FrontierCell, read: Callable[[int], T]) -> tuple[T, in
     twice.
     """
     while True:
-        serial = _next_serial(frontier)
+        serial = pending_log.next_serial(frontier)
         found = read(serial)
-        if _next_serial(frontier) == serial:
+        if pending_log.next_serial(frontier) == serial:
             return found, serial
 
 
@@ -137,39 +137,25 @@ def log_parts(root: Root, collection: str) -> list[LogPart]:
 
 def forget_locations(frontier: FrontierCell, is_lost: Callable[[str, int, int], bool]) -> None:
     """Clear the archive positions of lost records in the rows still in the frontier; inside a transaction."""
-    for seq, packed in frontier.db.execute("SELECT seq, row FROM log").fetchall():
+    for seq, packed in pending_log.read(frontier):
         row = _decode(packed)
         if row.warc_file and is_lost(row.warc_file, row.warc_offset or 0, row.warc_length or 0):
             row = row._replace(warc_file=None, warc_offset=None, warc_length=None)
-            frontier.db.execute("UPDATE log SET row = ? WHERE seq = ?", (_encode(row), seq))
+            pending_log.replace(frontier, seq, _encode(row))
 
 
 def roll_out(frontier: FrontierCell, folder: Path, at_least: int = ROLL_OUT_ROWS) -> None:
     """Move the rows to Parquet files once there are enough; after a crash, the same file is written again."""
     # The number of the next file is committed with the rows' deletion: a file is written under it once or again.
-    while _count_rows(frontier) >= max(1, at_least):
+    while pending_log.count(frontier) >= max(1, at_least):
         _roll_out_some(frontier, folder)
-
-
-def _count_rows(frontier: FrontierCell) -> int:
-    """Return the number of rows in the frontier, without a walk over them: they leave it in their order."""
-    sql = "SELECT (SELECT max(seq) FROM log) - (SELECT min(seq) FROM log) + 1"
-    (number,) = frontier.db.execute(sql).fetchone()
-    return number or 0
 
 
 def _roll_out_some(frontier: FrontierCell, folder: Path) -> None:
     from teia.store.parquet import write_parquet
 
-    rows = frontier.db.execute("SELECT seq, row FROM log ORDER BY seq LIMIT ?", (ROLL_OUT_ROWS,)).fetchall()
-    serial = _next_serial(frontier)
+    rows, serial = pending_log.read(frontier, ROLL_OUT_ROWS), pending_log.next_serial(frontier)
     write_parquet(folder, [_decode(row) for _, row in rows], serial)
     # The rows leave the frontier only once the file is complete.
     with frontier.transaction():
-        frontier.db.execute("DELETE FROM log WHERE seq <= ?", (rows[-1][0],))
-        frontier.db.execute("INSERT OR REPLACE INTO meta VALUES ('log_serial', ?)", (serial + 1,))
-
-
-def _next_serial(frontier: FrontierCell) -> int:
-    row = frontier.db.execute("SELECT value FROM meta WHERE name = 'log_serial'").fetchone()
-    return 1 if row is None else int(row[0])
+        pending_log.delete_rolled_out(frontier, rows[-1][0], serial)

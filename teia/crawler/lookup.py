@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -17,8 +18,12 @@ from teia.crawler.outlinks import outlinks_of
 from teia.errors import CorruptFile, StoreError
 from teia.frontier.cell.alias_evidence import alias_row, url_at_main
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.rows import tail_of, url_from
+from teia.frontier.cell.connection import RowKey
+from teia.frontier.cell.rows import tail_of
 from teia.frontier.cell.schema import STATE_NAMES
+from teia.frontier.tables import pages
+from teia.frontier.tables.hosts import all_hosts
+from teia.frontier.tables.pages import PageEntry, VisitEntry
 from teia.records import Link
 from teia.store.reader import ArchiveReader, ArchiveRecord, StoredAnswer
 from teia.store.root import CellFolder, Root
@@ -32,28 +37,6 @@ SAME_TIME_S = 0.001
 
 MAX_CHAIN = 16
 """Longest chain of aliases that is followed."""
-
-
-@dataclass(frozen=True, slots=True)
-class PageEntry:
-    """Result of the last good visit of a URL, and the location of its capture."""
-
-    visits: int
-    changes: int
-    last_visit_s: float
-    last_change_s: float
-    status: int
-    digest: bytes
-    text_digest: bytes
-    media_type: str
-    language: str
-    title: str
-    canonical: str
-    redirect_to: str
-    noindex: bool
-    file: str
-    offset: int
-    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +60,10 @@ class UrlEntry:
     rank: int
     pattern: int
 
+    @property
+    def row_key(self) -> RowKey:
+        return slot_of(site_of(self.host)), self.host_id, self.key
+
 
 class PageSummary(NamedTuple):
     """Summary of a page for search results, and the location of the rest."""
@@ -87,18 +74,6 @@ class PageSummary(NamedTuple):
     in_links: int
     visits: int
     last_visit_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class VisitEntry:
-    """One line of a URL's history."""
-
-    time_s: float
-    outcome: str
-    digest: bytes
-    changed: bool | None
-    file: str
-    offset: int
 
 
 class Lookup:
@@ -144,9 +119,9 @@ class Lookup:
         """Return the cell that knows a host, and the host's number there."""
         home = self.cell_number(host)
         for number in (home, *(number for number in range(len(self.cells)) if number != home)):
-            row = self.cells[number].db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
-            if row is not None:
-                return number, row[0]
+            host_id = self.cells[number].find_host(host)
+            if host_id is not None:
+                return number, host_id
         return None
 
     def find(self, url: str) -> UrlEntry | None:
@@ -156,80 +131,48 @@ class Lookup:
         if home is None:
             return None
         number, host_id = home
-        db = self.cells[number].db
-        key = key_of(url)
+        cell, key = self.cells[number], key_of(url)
         row_key = (slot_of(site_of(host)), host_id, key)
-        sql = """
-            SELECT state, outcome, depth, in_links, found_s, found_by, failures, lane, rank, pattern
-            FROM urls WHERE slot = ? AND host_id = ? AND key = ?
-        """
-        known = db.execute(sql, row_key).fetchone()
+        known = pages.find_url(cell, row_key)
         if known is None:
             return None
-        state, page = STATE_NAMES[known[0]], self._page(number, row_key)
+        state, page = STATE_NAMES[known.state], pages.find_page(cell, row_key)
         return UrlEntry(url, host, number, host_id, key, page, state, *known[1:])
 
     def links_to(self, url: str, cell: int, host_id: int) -> tuple[int, int]:
         """Return the key of a URL whose host is known, and the number of links to it; for bulk callers."""
         key = key_of(url)
-        row_key = (slot_of(site_of(host_of(url))), host_id, key)
-        sql = "SELECT in_links FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
-        found = self.cells[cell].db.execute(sql, row_key).fetchone()
-        return key, found[0] if found is not None else 0
+        found = pages.find_url(self.cells[cell], (slot_of(site_of(host_of(url))), host_id, key))
+        return key, found.in_links if found is not None else 0
 
     def page_summary(self, url: str, key: int) -> PageSummary | None:
         """Like the page part of `find`, in one query, for bulk callers; None if the page was not visited."""
         host = host_of(url)
         home = self.cell_number(host)
-        wanted = (host, slot_of(site_of(host)), key)
         for number in (home, *(number for number in range(len(self.cells)) if number != home)):
-            row = self.cells[number].db.execute(_SUMMARY_SQL, wanted).fetchone()
+            row = pages.summarize_page(self.cells[number], host, key)
             if row is not None:
                 return PageSummary(number, host, *row)
         return None
 
-    def _page(self, number: int, row_key: tuple[int, int, int]) -> PageEntry | None:
-        sql = f"SELECT {_PAGE_COLUMNS} FROM pages WHERE slot = ? AND host_id = ? AND key = ?"  # noqa: S608  # our text
-        row = self.cells[number].db.execute(sql, row_key).fetchone()
-        return None if row is None else PageEntry(*row)
-
-    def visits(self, entry: UrlEntry) -> list[VisitEntry]:
-        """Return the URL's history, oldest first."""
-        sql = """
-            SELECT time_s, outcome, digest, changed, file, offset FROM visits
-            WHERE slot = ? AND host_id = ? AND key = ? ORDER BY time_s
-        """
-        rows = self.cells[entry.cell].db.execute(sql, (slot_of(site_of(entry.host)), entry.host_id, entry.key))
-        return [
-            VisitEntry(time_s, outcome, digest, None if changed is None else bool(changed), file, offset)
-            for time_s, outcome, digest, changed, file, offset in rows
-        ]
+    def visits(self, entry: UrlEntry, after_s: float = 0.0) -> list[VisitEntry]:
+        """Return the URL's history after a time, oldest first."""
+        return pages.visits_of(self.cells[entry.cell], entry.row_key, after_s)
 
     def urls_of_host(self, host: str, limit: int) -> list[str]:
         """Return some URLs of a host, those found first."""
-        sql = """
-            SELECT u.tail FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id AND h.slot = u.slot
-            WHERE h.name = ? LIMIT ?
-        """
-        rows = self.cells[self.cell_of_host(host)].db.execute(sql, (host, limit))
-        return [url_from(host, tail) for (tail,) in rows]
+        return pages.urls_of_host(self.cells[self.cell_of_host(host)], host, limit)
 
     def hosts(self, limit: int) -> list[str]:
         """Return names of hosts, at most so many of each cell."""
-        return [name for cell in self.cells for (name,) in cell.db.execute("SELECT name FROM hosts LIMIT ?", (limit,))]
+        return [host.name for cell in self.cells for host in islice(all_hosts(cell), limit)]
 
     def pages(self) -> Iterator[tuple[str, int, PageEntry]]:
         """Yield every URL with a stored capture, its cell and its page, in archive order."""
         for number, cell in enumerate(self.cells):
-            columns = ", ".join(f"p.{name.strip()}" for name in _PAGE_COLUMNS.split(","))
-            sql = f"""
-                SELECT h.name, u.tail, {columns} FROM pages AS p
-                JOIN urls AS u ON u.slot = p.slot AND u.host_id = p.host_id AND u.key = p.key
-                JOIN hosts AS h ON h.host_id = p.host_id
-                WHERE p.file <> '' ORDER BY p.file, p.offset
-            """  # noqa: S608  # our own column names
-            for host, tail, *page in cell.db.execute(sql):
-                yield url_from(host, tail), number, PageEntry(*page)
+            for each in pages.all_pages(cell):
+                if each.page is not None and each.page.file:
+                    yield each.url, number, each.page
 
     # -- captures ------------------------------------------------------------------------------------------
 
@@ -275,18 +218,6 @@ class Lookup:
         if not file:
             raise StoreError(f"there is no capture of {url} at that time in {self.name}")
         return self._readers[entry.cell].answer(file, offset)
-
-
-_SUMMARY_SQL = """
-    SELECT h.host_id, u.in_links, p.visits, p.last_visit_s FROM hosts AS h
-    JOIN urls AS u ON u.slot = ?2 AND u.host_id = h.host_id AND u.key = ?3
-    JOIN pages AS p ON p.slot = ?2 AND p.host_id = h.host_id AND p.key = ?3
-    WHERE h.name = ?1
-"""
-_PAGE_COLUMNS = (
-    "visits, changes, last_visit_s, last_change_s, status, digest, text_digest, media_type, language, title,"
-    " canonical, redirect_to, noindex, file, offset, length"
-)
 
 
 # ---- names of one site (A7) ------------------------------------------------------------------------------------------

@@ -26,9 +26,10 @@ from teia.frontier.cell.change_order import reorder_queue
 from teia.frontier.cell.journal import Journal
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.order import Order
+from teia.frontier.tables.pages import find_page
 from teia.frontier.traps.watch import TrapWatch
 from teia.index.handover import Handover
-from teia.sqlite import log_bytes, shrink_log
+from teia.sqlite import log_bytes
 from teia.store.archive import ArchiveWriter, Position, archive_path
 from teia.store.reader import ArchiveReader
 from teia.store.root import CellFolder
@@ -92,16 +93,14 @@ class Cell:
         """
         if not item.digest:
             return item
-        sql = "SELECT file, offset FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
-        row = self.frontier.db.execute(sql, (slot_of(site_of(host)), host_id, item.key)).fetchone()
-        if row is None or not row[0]:
+        page = find_page(self.frontier, (slot_of(site_of(host)), host_id, item.key))
+        if page is None or not page.file:
             return item
-        file, offset = row
-        path = archive_path(self.folder.archive, file)
+        path = archive_path(self.folder.archive, page.file)
         if not path.exists() and self._is_elsewhere(path, 0):
             return item
         try:
-            ArchiveReader(self.folder.archive).read(file, offset)
+            ArchiveReader(self.folder.archive).read(page.file, page.offset)
         except StoreError as error:
             logger.warning(
                 "the capture of %s cannot be read (%s); the next response is stored in full", item.url, error
@@ -132,7 +131,7 @@ class Cell:
     def truncate_log(self, at_least: int = 0) -> None:
         """Truncate SQLite's log (up to 128 MB) if larger than `at_least`, as far as readers and the disk allow."""
         if log_bytes(self.frontier.path) > at_least:
-            shrink_log(self.frontier.db)
+            self.frontier.shrink_log()
 
     def close(self) -> None:
         """Close all files even if one fails, and remove SQLite's log even if a reader has the cell open.
@@ -145,28 +144,23 @@ class Cell:
         # Callbacks run in reverse order: the database is closed last.
         with ExitStack() as closing:
             closing.callback(self.frontier.close)
-            closing.callback(shrink_log, self.frontier.db, CLOSE_WAIT_S)
+            closing.callback(self.frontier.shrink_log, CLOSE_WAIT_S)
             closing.callback(self.archive.close)
             closing.callback(self.handover.close)
 
 
 def committed_position(frontier: FrontierCell) -> Position | None:
     """Return the archive's end according to the frontier; None in a cell that never stored anything."""
-    row = frontier.db.execute("SELECT value FROM meta WHERE name = 'archive'").fetchone()
-    if row is None:
-        return None
-    file, offset = json.loads(row[0])
-    return Position(file, offset)
+    value = frontier.meta("archive")
+    return None if value is None else Position(*json.loads(value))
 
 
 def note_position(frontier: FrontierCell, position: Position, new_records: int = 0) -> None:
     """Store a position and count the records that lie before it; inside a transaction of the frontier."""
     value = json.dumps([position.file, position.offset])
-    rows = [("archive", value), ("records", stored_records(frontier) + new_records)]
-    frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+    frontier.set_meta({"archive": value, "records": stored_records(frontier) + new_records})
 
 
 def stored_records(frontier: FrontierCell) -> int:
     """Return the number of records in the archive, without the first record of each file."""
-    row = frontier.db.execute("SELECT value FROM meta WHERE name = 'records'").fetchone()
-    return 0 if row is None else int(row[0])
+    return int(frontier.meta("records") or 0)

@@ -1,6 +1,7 @@
 """The frontier: the choice of the next URL to fetch, and its time.
 
 cell/   One cell's database `frontier.sqlite`: hosts, URLs, queue, history.
+tables/ Verbs on its tables for views, reports, the index and the archive.
 queue/  The order of hosts, and the time each may be requested again.
 rules/  Scope rules: the URLs that belong to a collection.
 traps/  Endless URL spaces.

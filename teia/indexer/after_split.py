@@ -17,6 +17,7 @@ import tantivy
 from teia.durable import write_atomically
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.split import split_cells
+from teia.frontier.tables.hosts import all_hosts
 from teia.indexer.cell_indexer import CellIndexer
 
 HOSTS_AT_ONCE = 50_000
@@ -40,7 +41,7 @@ def prune(cell: CellIndexer, folder: Path, frontier: FrontierCell) -> int:
     """Remove the pages of hosts that left a cell from its index and its link file; return their number."""
     splits, removed = len(split_cells(frontier)), 0
     # A split moves whole hosts, so comparing hosts is enough, and they are far fewer than pages.
-    known = {name for (name,) in frontier.db.execute("SELECT name FROM hosts")}
+    known = {host.name for host in all_hosts(frontier)}
     searcher = cell.index.searcher()
     for host in sorted(_hosts(searcher) - known):
         query = tantivy.Query.term_query(cell.index.schema, "host", host)

@@ -24,11 +24,9 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from teia.collections.index_state import IS_INDEXABLE, PAGES_JOINED, WANTED_STATES
 from teia.crawler.lookup import Lookup
-from teia.frontier.cell.rows import url_from
+from teia.frontier.tables.page_changes import ChangedPage, changed_pages, count_indexable, pages_for_index
 from teia.index.entry import DIGEST_BYTES, Anchor, IndexEntry, decode_entry
 from teia.index.outgoing import FILE as OUTGOING
 from teia.index.outgoing import OutgoingAnchors
@@ -43,17 +41,6 @@ REFRESH_AT_ONCE = 500
 MAX_TARGETS = 6_000
 ALL_ROWS = -1
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class PageChange:
-    """A page that changed. `is_indexable`: as it is now, it belongs in the index."""
-
-    number: int
-    url: str
-    key: int
-    digest: bytes
-    is_indexable: bool
 
 
 class CollectionIndexer:
@@ -132,7 +119,7 @@ class CollectionIndexer:
         cell.anchors.mark_indexed(change.key for change in changes)
         self._route_anchors(entries.values())
         # In memory only: after a crash these changes are taken again, and repeating them changes nothing.
-        cell.position = changes[-1].number
+        cell.position = changes[-1].change
         cell.uncommitted += len(changes)
         return len(changes)
 
@@ -163,7 +150,7 @@ class CollectionIndexer:
         cell.anchors.mark_indexed(due)
         return len(due)
 
-    def _missing_captures(self, cell: CellIndexer, changes: Iterable[PageChange]) -> list[tuple[int, str]]:
+    def _missing_captures(self, cell: CellIndexer, changes: Iterable[ChangedPage]) -> list[tuple[int, str]]:
         """Return (key, URL) of those pages without an entry whose archive file is not on this node."""
         # A damaged file on this node is not requested from other nodes: a later visit replaces the capture.
         found = [(each.key, each.url, self._lookup.find(each.url)) for each in changes if each.is_indexable]
@@ -188,7 +175,7 @@ class CollectionIndexer:
         cell.reload_borrowed()
         pages = {key: self._lookup.find(url) for key, url in rows}
         digests = {key: each.page.digest for key, each in pages.items() if each is not None and each.page is not None}
-        changes = [PageChange(0, url, key, digests.get(key, b""), key in digests) for key, url in rows]
+        changes = [ChangedPage(0, url, key, digests.get(key, b""), key in digests) for key, url in rows]
         entries = await self._entries(cell, changes)
         self._index_entries(cell, entries)
         cell.lacking.drop([*entries, *(key for key, _ in rows if key not in digests)])
@@ -206,19 +193,16 @@ class CollectionIndexer:
     def _find_gaps(self, cell: CellIndexer) -> None:
         """Compare a cell's index with its frontier up to the index's position, if their numbers of pages differ."""
         frontier = self._lookup.cells[cell.number]
-        sql = f"SELECT count(*) FROM {PAGES_JOINED} WHERE p.change <= ? AND {IS_INDEXABLE}"  # noqa: S608  # our own text
-        (expected,) = frontier.db.execute(sql, (cell.position,)).fetchone()
         # Counting is cheap; the full comparison below reads every key of the cell.
-        if expected == cell.index.searcher().num_docs:
+        if count_indexable(frontier, -1, cell.position) == cell.index.searcher().num_docs:
             return
-        sql = f"SELECT p.key, h.name, u.tail FROM {PAGES_JOINED} WHERE p.change <= ? AND {IS_INDEXABLE}"  # noqa: S608  # our own
         indexed_keys, known = cell.index.keys(), set[int]()
-        for key, host, tail in frontier.db.execute(sql, (cell.position,)):
-            known.add(key)
-            if key not in indexed_keys:
-                cell.gaps[key] = url_from(host, tail)
-        # A page whose change is not taken yet may be in the index as it was before.
-        known.update(key for (key,) in frontier.db.execute("SELECT key FROM pages WHERE change > ?", (cell.position,)))
+        for url, key, _, belongs, change in pages_for_index(frontier):
+            # A page whose change is not taken yet may be in the index as it was before.
+            if belongs or change > cell.position:
+                known.add(key)
+            if belongs and change <= cell.position and key not in indexed_keys:
+                cell.gaps[key] = url
         for key in indexed_keys - known:
             cell.index.remove(key)
             cell.links.append(key, ())
@@ -273,27 +257,14 @@ class CollectionIndexer:
     def _last_change(self, cell: CellIndexer) -> int:
         return max(self._lookup.cells[cell.number].last_change(), cell.position)
 
-    def _changes(self, cell: CellIndexer, limit: int) -> list[PageChange]:
-        sql = """
-            SELECT p.change, h.name, u.tail, p.key, u.state, p.is_gone, p.status, p.noindex, p.digest, p.file
-            FROM pages AS p
-            JOIN hosts AS h ON h.host_id = p.host_id
-            JOIN urls AS u ON u.slot = p.slot AND u.host_id = p.host_id AND u.key = p.key
-            WHERE p.change > ? ORDER BY p.change LIMIT ?
-        """
-        rows = self._lookup.cells[cell.number].db.execute(sql, (cell.position, limit))
-        return [
-            PageChange(
-                change, url_from(host, tail), key, digest, is_indexable(state, is_gone, status, noindex) and file != ""
-            )
-            for change, host, tail, key, state, is_gone, status, noindex, digest, file in rows
-        ]
+    def _changes(self, cell: CellIndexer, limit: int) -> list[ChangedPage]:
+        return changed_pages(self._lookup.cells[cell.number], cell.position, limit)
 
     # -- entries of pages as they are now ------------------------------------------------------------------
 
-    async def _entries(self, cell: CellIndexer, changes: Sequence[PageChange]) -> dict[int, IndexEntry]:
+    async def _entries(self, cell: CellIndexer, changes: Sequence[ChangedPage]) -> dict[int, IndexEntry]:
         """Return the entries of wanted pages by key, from the hand-over if it is of the current capture."""
-        waiting = cell.handover_reader.entries(changes[0].number, changes[-1].number)
+        waiting = cell.handover_reader.entries(changes[0].change, changes[-1].change)
         # Sorted by change: of two entries of a page the later one counts.
         handed_over = {key: data for _, (key, data) in sorted(waiting.items())}
         found: dict[int, IndexEntry] = {}
@@ -329,19 +300,11 @@ class CollectionIndexer:
                 self._outgoing.add(number, host, named)
 
 
-def _borrowed(cell: CellIndexer, changes: Sequence[PageChange]) -> dict[int, IndexEntry]:
+def _borrowed(cell: CellIndexer, changes: Sequence[ChangedPage]) -> dict[int, IndexEntry]:
     """Return entries that another node had of pages without a capture here, if they are of the current capture."""
     found = {change.key: cell.borrowed.get(change.key) for change in changes}
     digests = {change.key: change.digest[:DIGEST_BYTES] for change in changes}
     return {key: entry for key, entry in found.items() if entry is not None and entry.digest == digests[key]}
-
-
-def is_indexable(state: int, is_gone: int, status: int, noindex: int) -> bool:
-    """Tell whether a page belongs in the index: its last good capture is a page, no noindex forbids it, it is not gone.
-
-    A page that waits for its next visit stays in the index, and a page that is gone does not come back by waiting.
-    """
-    return state in WANTED_STATES and not is_gone and 200 <= status < 300 and not noindex
 
 
 def _anchor_of(link: Anchor) -> tuple[int, str]:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 from isal.igzip_lib import IsalError
 
 from teia.clock import Clock
-from teia.collections.index_state import IS_INDEXABLE, PAGES_JOINED, is_being_written, is_cluster_cell
+from teia.collections.index_state import is_being_written
 from teia.collections.stored import saved
 from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors, exchange_folders
 from teia.errors import IndexFailure
-from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.rows import url_from
+from teia.frontier.tables.page_changes import pages_for_index
 from teia.index.entry import DIGEST_BYTES
 from teia.index.position import has_index, read_position
 from teia.index.reader import CellReader
@@ -84,9 +82,9 @@ def audit_index(root: Root, name: str) -> Audit:
             position, found = _lock_stack(folder.index)
             if position is None and frontier.last_change():
                 complaints.append(f"cell {folder.number} has no readable index; rebuild it with `teia rebuild index`")
-            is_clustered = is_cluster_cell(frontier)  # another node may own the cell, and index it
+            is_clustered = frontier.is_of_cluster  # another node may own the cell, and index it
             checked += len(found)
-            for url, key, digest, belongs, change in _frontier_pages(frontier):
+            for url, key, digest, belongs, change in pages_for_index(frontier):
                 indexed = found.pop(key, None)
                 # Not reached yet: missing, but no error of the index.
                 if change > (position or 0):
@@ -116,10 +114,3 @@ def _lock_stack(index: Path) -> tuple[int | None, dict[int, bytes]]:
         return position, {entry.key: entry.digest for entry in CellReader(index).all_entries()}
     except (IndexFailure, IsalError, ValueError, OSError):  # type: ignore[misc]  # a class; its stub says an instance
         return None, {}
-
-
-def _frontier_pages(frontier: FrontierCell) -> Iterator[tuple[str, int, bytes, bool, int]]:
-    """Yield (URL, key, digest, True if it belongs in the index, number of its last change) of every page."""
-    sql = f"SELECT h.name, u.tail, p.key, p.digest, {IS_INDEXABLE}, p.change FROM {PAGES_JOINED}"  # noqa: S608  # our own text
-    for host, tail, key, digest, belongs, change in frontier.db.execute(sql):
-        yield url_from(host, tail), key, digest, bool(belongs), change

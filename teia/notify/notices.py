@@ -11,24 +11,22 @@ reached are one transaction of the collection's `subscriptions.sqlite`, so this 
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from teia.clock import Clock, iso_utc
 from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import IndexFailure, ParseError, StoreError
-from teia.frontier.cell.rows import url_from
+from teia.frontier.tables.page_changes import ChangedPage, changed_pages
 from teia.index.position import read_position
 from teia.notify.subscriptions import origin_fields
 from teia.records import Outcome
 from teia.signals.subscriptions import PAGE, Subscription, Subscriptions
 from teia.signals.webhook import message
-from teia.sqlite import sqlite_errors, transaction
+from teia.sqlite import data_version, sqlite_errors, transaction
 from teia.store.root import Root
-from teia.urls import site_of, slot_of
 from teia.views.capture_reader import CaptureReader
 from teia.views.captures import read_capture
 from teia.views.compare import DiffPart, compare
@@ -52,26 +50,6 @@ MAX_DIFFERENCE_CHARS, MAX_RESULT_CHARS = 8_000, 1_000
 """Most characters of both versions, of a watched page and of a result; the page's own view shows more."""
 
 _GONE = frozenset({"404", "410", str(Outcome.SOFT_404)})
-
-
-class ChangedPage(NamedTuple):
-    """A page with a change number, and its values after this change. `changes` is 0 for a new page."""
-
-    change: int
-    key: int
-    visits: int
-    changes: int
-    changed_s: float
-    url: str
-
-    def is_new_version(self, notified_s: float | None, since_s: float) -> bool:
-        """Tell whether this version is new to a subscriber who was notified of the version of `notified_s`, or of none.
-
-        A change number is also given for other bytes whose text is the same.
-        """
-        if notified_s is None:
-            return self.visits == 1 or self.changed_s > since_s
-        return self.changed_s > notified_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +104,8 @@ class NoticeFinder:
         if lookup is None:
             return 0
         # Nothing was committed or indexed since a look that found nothing: skip all queries.
-        state = (_versions([*(cell.db for cell in lookup.cells), self._store.db]), self._indexed(lookup))
+        versions = (data_version(self._store.db), *(cell.data_version() for cell in lookup.cells))
+        state = (versions, self._indexed(lookup))
         if state == self._seen:
             return 0
         made, self._is_whole, self._until = 0, True, self._clock.ticks_s() + SEARCH_S
@@ -166,22 +145,17 @@ class NoticeFinder:
         entry = lookup.find(watched.what)
         if entry is None:
             return 0
-        sql = """
-            SELECT time_s, outcome FROM visits
-            WHERE slot = ? AND host_id = ? AND key = ? AND time_s > ? AND changed ORDER BY time_s LIMIT ?
-        """
-        key_columns = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
-        found = lookup.cells[entry.cell].db.execute(sql, (*key_columns, watched.seen_s, VISITS_AT_ONCE)).fetchall()
-        for time_s, outcome in found:
-            item = self._item(lookup, entry, time_s, outcome)
+        found = [visit for visit in lookup.visits(entry, watched.seen_s) if visit.changed][:VISITS_AT_ONCE]
+        for visit in found:
+            item = self._item(lookup, entry, visit.time_s, visit.outcome)
             # Made from the data alone: a change that is found twice has the same identity.
-            identity = _identity(watched.id, entry.url, repr(time_s))
+            identity = _identity(watched.id, entry.url, repr(visit.time_s))
             with transaction(self._store.db):
                 # The user removed the subscription while this look ran.
                 if self._store.get(watched.id) is None:
                     return 0
                 self._add_notice(watched, identity, PAGE_CHANGED, [item])
-                self._store.record_visit(watched.id, time_s)
+                self._store.record_visit(watched.id, visit.time_s)
         return len(found)
 
     def _item(self, lookup: Lookup, entry: UrlEntry, time_s: float, outcome: str) -> dict[str, Any]:
@@ -229,7 +203,7 @@ class NoticeFinder:
         for number, upto in enumerate(self._indexed(lookup)):
             at = positions.get(number, 0)
             while at < upto:
-                changed = _changed(lookup.cells[number].db, at, upto)
+                changed = changed_pages(lookup.cells[number], at, CHANGES_AT_ONCE, upto)
                 hits = self._search.search_among(watched.what, [each.key for each in changed]) if changed else []
                 if hits is None:  # not all pages could be searched in time; the next look tries again
                     self._is_whole = False
@@ -255,7 +229,7 @@ class NoticeFinder:
         told = self._store.notified_versions(watched.id, [hit.key for hit in hits])
         pages = {each.key: each for each in changed}
         new = [
-            (hit, page) for hit in hits if (page := pages[hit.key]).is_new_version(told.get(hit.key), watched.made_s)
+            (hit, page) for hit in hits if _is_new_version(page := pages[hit.key], told.get(hit.key), watched.made_s)
         ]
         items = [self._result(lookup, hit, page) for hit, page in new]
         with transaction(self._store.db):
@@ -287,23 +261,14 @@ class NoticeFinder:
         self._store.queue_notice(watched, identity, now_s, body)
 
 
-def _changed(db: sqlite3.Connection, after: int, upto: int) -> list[ChangedPage]:
-    sql = """
-        SELECT p.change, p.key, p.visits, p.changes, p.last_change_s, h.name, u.tail FROM pages AS p
-        JOIN hosts AS h ON h.host_id = p.host_id
-        JOIN urls AS u ON u.slot = p.slot AND u.host_id = p.host_id AND u.key = p.key
-        WHERE p.change > ? AND p.change <= ? ORDER BY p.change LIMIT ?
+def _is_new_version(page: ChangedPage, notified_s: float | None, since_s: float) -> bool:
+    """Tell whether this version is new to a subscriber who was notified of the version of `notified_s`, or of none.
+
+    A change number is also given for other bytes whose text is the same.
     """
-    rows = db.execute(sql, (after, upto, CHANGES_AT_ONCE))
-    return [
-        ChangedPage(number, key, visits, changes, at_s, url_from(host, tail))
-        for number, key, visits, changes, at_s, host, tail in rows
-    ]
-
-
-def _versions(databases: Sequence[sqlite3.Connection]) -> tuple[int, ...]:
-    """Return a value that changes when another connection has written to one of these databases."""
-    return tuple(int(db.execute("PRAGMA data_version").fetchone()[0]) for db in databases)
+    if notified_s is None:
+        return page.visits == 1 or page.changed_s > since_s
+    return page.changed_s > notified_s
 
 
 def _bounded(parts: Sequence[DiffPart], room: int) -> tuple[tuple[DiffPart, ...], int]:

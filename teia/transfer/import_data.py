@@ -206,13 +206,13 @@ def open_target(root: Root, name: str, clock: Clock) -> Iterator[Target]:
 
 def read_mark(cell: Cell, source: str) -> int:
     """Return the offset up to which a file has been imported into a cell; -1 if nothing of it has."""
-    row = cell.frontier.db.execute("SELECT value FROM meta WHERE name = ?", (f"import:{source}",)).fetchone()
-    return -1 if row is None else int(row[0])
+    offset = cell.frontier.meta(f"import:{source}")
+    return -1 if offset is None else int(offset)
 
 
 def write_mark(cell: Cell, source: str, offset: int) -> None:
     """Move the mark; inside a transaction of the cell."""
-    cell.frontier.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"import:{source}", offset))
+    cell.frontier.set_meta({f"import:{source}": offset})
 
 
 def host_of(url: str | None) -> str:

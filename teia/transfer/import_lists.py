@@ -26,8 +26,9 @@ from teia.crawler.fetch_rows import IMPORTED_RUN, roll_out, write_log
 from teia.durable import disk_errors
 from teia.errors import CorruptFile
 from teia.frontier.cell.rows import FoundUrl, tail_of
-from teia.frontier.cell.schema import BY_SEED, STATE_EXCLUDED, STATE_FAILED
+from teia.frontier.cell.schema import BY_SEED, STATE_EXCLUDED, STATE_FAILED, STATE_QUEUED
 from teia.frontier.queue.retry import RetryVerdict
+from teia.frontier.tables.pages import find_url_at
 from teia.records import Outcome
 from teia.store.fetchlog import FetchRow
 from teia.store.parquet import SCHEMA, is_readable
@@ -124,12 +125,8 @@ def _found(entry: UrlListLine) -> FoundUrl:
 def _is_undecided(target: Target, url: str) -> bool:
     """Tell whether a URL is undecided: it is not known, or it is queued."""
     host = split(url).host
-    sql = """
-        SELECT u.state FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id AND h.slot = u.slot
-        WHERE h.name = ? AND u.key = ?
-    """
-    row = target.cell_for(host).frontier.db.execute(sql, (host, key_of(url))).fetchone()
-    return row is None or row[0] == 0
+    known = find_url_at(target.cell_for(host).frontier, host, key_of(url))
+    return known is None or known.state == STATE_QUEUED
 
 
 def _final_visit(target: Target, entry: UrlListLine, path: Path) -> ImportedVisit:

@@ -26,6 +26,7 @@ from teia.crawler.outlinks import field_of
 from teia.crawler.verdicts import task_for
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.retry import verdict
+from teia.frontier.tables.pages import find_page, find_url, visits_of
 from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.records import NOT_MODIFIED, Fetched, Outcome
 from teia.store.audit import matches
@@ -42,7 +43,7 @@ from teia.transfer.import_data import (
     read_mark,
 )
 from teia.transfer.warc_captures import PageAnswer, WarcCapture, check_readable, content_id, page_answer, read_captures
-from teia.urls import canonicalize, key_of, site_of, slot_of, split
+from teia.urls import canonicalize, key_of, split
 
 BATCH_CAPTURES = 128
 BATCH_BYTES = 8 << 20
@@ -169,17 +170,14 @@ class _WarcImport:
 
     def _known(self, fetched: Fetched) -> _Known:
         host, key = split(fetched.url).host, key_of(fetched.url)
-        db = self.target.cell_for(host).frontier.db
-        row = db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
-        if row is None:
+        frontier = self.target.cell_for(host).frontier
+        row_key = frontier.find_row_key(host, key)
+        if row_key is None:
             return _Known()
-        row_key = (slot_of(site_of(host)), row[0], key)
-        where = "slot = ? AND host_id = ? AND key = ?"
-        url = db.execute(f"SELECT failures FROM urls WHERE {where}", row_key).fetchone()  # noqa: S608  # our own text
-        page = db.execute(f"SELECT last_visit_s FROM pages WHERE {where}", row_key).fetchone()  # noqa: S608  # the same
-        seen = "SELECT 1 FROM visits WHERE slot = ? AND host_id = ? AND key = ? AND abs(time_s - ?) < ?"
-        visit = db.execute(seen, (*row_key, fetched.started_s, SAME_TIME_S)).fetchone()
-        return _Known(url[0] if url else 0, page[0] if page else None, visit is not None)
+        url, page = find_url(frontier, row_key), find_page(frontier, row_key)
+        visits = visits_of(frontier, row_key, fetched.started_s - SAME_TIME_S)
+        is_seen = any(abs(visit.time_s - fetched.started_s) < SAME_TIME_S for visit in visits)
+        return _Known(url.failures if url else 0, page.last_visit_s if page else None, is_seen)
 
     async def _read(self, page: PageAnswer) -> ReadResult:
         """Have a child read a page; one that no child survives is stored unread."""

@@ -11,7 +11,6 @@ stored links are made again from the captures, and every URL gets the resulting 
 
 from __future__ import annotations
 
-import sqlite3
 import tempfile
 from array import array
 from collections import Counter
@@ -36,10 +35,12 @@ from teia.crawler.sites.aliases import AliasBook
 from teia.crawler.start import open_crawls
 from teia.errors import StoreError
 from teia.frontier.cell import counted_links, mail
+from teia.frontier.cell.alias_evidence import pair_names
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.change_order import reorder_queue
-from teia.frontier.cell.rows import url_from
 from teia.frontier.queue.ledger import Ledger
+from teia.frontier.tables.pages import all_pages, url_of, visits_of
+from teia.frontier.traps.pattern_table import refusing_hosts
 from teia.records import Outcome
 from teia.store.audit import MAX_DETAILS
 from teia.store.reader import ArchiveReader
@@ -120,8 +121,8 @@ class _Recount:
 
     def __post_init__(self) -> None:
         for cell in self.cells:
-            names = cell.db.execute("SELECT h.name, a.other FROM aliases AS a JOIN hosts AS h USING (slot, host_id)")
-            self.paired.update(name for pair in names for name in pair)
+            for host, other, _ in pair_names(cell):
+                self.paired |= {host, other}
 
     def pages(self, number: int) -> Iterator[_Counted]:
         """Yield every page of a cell, with its links."""
@@ -168,12 +169,9 @@ class _Recount:
             return True
         missing = self._missing(targets, block)
         if missing:
-            sql = """
-                SELECT file, offset + length FROM visits WHERE slot = ? AND host_id = ? AND key = ? AND file <> ''
-                ORDER BY time_s DESC LIMIT ?
-            """
-            for file, at in self.cells[number].db.execute(sql, (*page.row_key, MAX_VISITS_BACK)).fetchall():
-                if not self._missing(missing, self._block(number, file, at)):
+            archived = [visit for visit in visits_of(self.cells[number], page.row_key) if visit.file]
+            for visit in archived[: -MAX_VISITS_BACK - 1 : -1]:
+                if not self._missing(missing, self._block(number, visit.file, visit.offset + visit.length)):
                     return True
         return not missing
 
@@ -187,16 +185,11 @@ class _Recount:
 
 def _pages(cell: FrontierCell, *, has_table: bool) -> Iterator[_ReadPage]:
     """Yield every page in archive order."""
-    sql = """
-        SELECT p.slot, p.host_id, p.key, h.name, u.tail, u.depth, u.outcome, p.status, p.file, p.offset, p.length
-        FROM pages AS p JOIN hosts AS h ON h.host_id = p.host_id
-        JOIN urls AS u ON u.slot = p.slot AND u.host_id = p.host_id AND u.key = p.key
-        ORDER BY p.file, p.offset
-    """
-    for slot, host_id, key, host, tail, depth, outcome, status, file, offset, length in cell.db.execute(sql):
-        row_key, archived = (slot, host_id, key), (file, offset, length)
+    for row_key, _, url, row, page in all_pages(cell):
+        assert page is not None
         stored = counted_links.load(cell, row_key) if has_table else None
-        yield _ReadPage(*row_key, url_from(host, tail), depth, outcome, status, *archived, stored)
+        archived = (page.file, page.offset, page.length)
+        yield _ReadPage(*row_key, url, row.depth, row.outcome, page.status, *archived, stored)
 
 
 # ---- counting -------------------------------------------------------------------------------------------------------
@@ -261,10 +254,10 @@ def _differing(cell: FrontierCell, tally: _Tally, in_transit: Counter[int]) -> I
 
     Where patterns of a host's URLs were refused (watch.py), a link may have been dropped before its URL was known.
     """
-    refusing = {row[0] for row in cell.db.execute("SELECT DISTINCT host_id FROM patterns WHERE refused > 0")}
+    refusing = refusing_hosts(cell)
     for first, last, keys, counts in tally.parts():
-        cursor = cell.db.execute("SELECT slot, host_id, key, in_links FROM urls")
-        while rows := cursor.fetchmany(ROWS_AT_ONCE):
+        stored = counted_links.stored_counts(cell)
+        while rows := list(islice(stored, ROWS_AT_ONCE)):
             table = np.array(rows, np.int64)
             table = table[(table[:, 2] >= first) & (table[:, 2] <= last)]
             at = np.minimum(np.searchsorted(keys, table[:, 2]), max(0, len(keys) - 1))
@@ -328,14 +321,10 @@ def _audit(recount: _Recount, stack: ExitStack, repaired: int = 0) -> LinksAudit
             differences += 1
             if len(details) < MAX_DETAILS:
                 details.append(
-                    f"{_url(cell.db, each)}: {each.stored_count:,} in-links stored, {each.expected:,} pages link to it"
+                    f"{url_of(cell, each[:3])}: {each.stored_count:,} in-links stored,"
+                    f" {each.expected:,} pages link to it"
                 )
     return LinksAudit(checked, differences + wrong, tuple(details), differences, uncertain, repaired)
-
-
-def _url(db: sqlite3.Connection, row: _WrongCount) -> str:
-    sql = "SELECT h.name, u.tail FROM urls AS u JOIN hosts AS h USING (slot, host_id) WHERE slot = ? AND host_id = ?"
-    return url_from(*db.execute(f"{sql} AND key = ?", row[:3]).fetchone())
 
 
 def _open_cell(folder: CellFolder, stack: ExitStack) -> FrontierCell:
@@ -361,18 +350,16 @@ def _take_snapshot(cells: Sequence[FrontierCell]) -> None:
     """Snapshot all cells at one consistent instant: none has received mail that another had not sent yet."""
     for _ in range(SNAPSHOT_TRIES):
         for cell in cells:
-            cell.db.execute("BEGIN")
-            # BEGIN alone takes no snapshot in SQLite; the first read does.
-            cell.db.execute("SELECT 1 FROM meta").fetchone()
+            cell.begin_snapshot()
         if _is_consistent(cells):
             return
         for cell in cells:
-            cell.db.execute("ROLLBACK")
+            cell.end_snapshot()
     raise StoreError("the cells change too fast for a consistent snapshot; stop the crawl for the audit")
 
 
 def _is_consistent(cells: Sequence[FrontierCell]) -> bool:
-    sent = [cell.db.execute("SELECT coalesce(max(seq), 0) FROM outbox").fetchone()[0] for cell in cells]
+    sent = [mail.last_posted(cell) for cell in cells]
     received = ((number, mail.last_received(cell, number)) for cell in cells for number in range(len(cells)))
     return all(seq <= sent[number] for number, seq in received)
 
@@ -394,9 +381,8 @@ def repair_links(root: Root, name: str, clock: Clock) -> LinksAudit:
             rows = [each for each in _differing(cell, tally, Counter()) if isinstance(each, _WrongCount)]
             for at in range(0, len(rows), ROWS_AT_ONCE):
                 with cell.transaction():
-                    sql = "UPDATE urls SET in_links = ? WHERE slot = ? AND host_id = ? AND key = ?"
                     batch = rows[at : at + ROWS_AT_ONCE]
-                    cell.db.executemany(sql, [(row.expected, *row[:3]) for row in batch])
+                    counted_links.correct_counts(cell, [(row.expected, *row[:3]) for row in batch])
             with cell.transaction():
                 counted_links.mark_complete(cell)
                 # The queue is sorted by the old counts.
@@ -430,7 +416,7 @@ def _open_cells(root: Root, name: str, clock: Clock) -> Iterator[tuple[list[Fron
             crawl.committer.deliver(CommitResult())
             cells = [cell.frontier for cell in crawl.committer.cells]
             for cell in cells:
-                cell.db.execute("PRAGMA temp_store = FILE")  # all pages of a cell are sorted
+                cell.sort_on_disk()  # all pages of a cell are sorted
             rewrite = _rewriter(cells, folder.starts(), config, crawl.compiled)
             yield cells, _Recount(cells, _readers(folder.cells()), crawl.compiled, rewrite)
     finally:

@@ -18,9 +18,9 @@ from teia.crawler.fetch_rows import fetch_log, log_parts
 from teia.crawler.open_cell import committed_position, stored_records
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import STATE_NAMES
 from teia.frontier.queue.ledger import read_courtesy_history, read_shared_addresses
+from teia.frontier.tables.pages import CellUrl, all_urls
 from teia.store.archive import Position
 from teia.store.audit import Audit, audit_archive
 from teia.store.fetchlog import Log, LogPart, log_files
@@ -67,30 +67,24 @@ def known_urls(root: Root, collection: str) -> Iterator[dict[str, Any]]:
     for folder in root.collection(collection).cells():
         cell = FrontierCell(folder.frontier, read_only=True)
         try:
-            yield from _cell_urls(cell)
+            yield from map(_exported, all_urls(cell))
         finally:
             cell.close()
 
 
-def _cell_urls(cell: FrontierCell) -> Iterator[dict[str, Any]]:
-    sql = """
-        SELECT h.name, u.tail, u.state, u.outcome, u.depth, u.in_links, p.visits, p.changes, p.last_visit_s, p.digest
-        FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id
-        LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key
-        ORDER BY u.slot, u.host_id, u.key
-    """
-    for host, tail, state, outcome, depth, in_links, visits, changes, last_visit_s, digest in cell.db.execute(sql):
-        yield {
-            "url": url_from(host, tail),
-            "state": STATE_NAMES[state],
-            "outcome": outcome or None,
-            "depth": depth,
-            "visits": visits or 0,
-            "changes": changes or 0,
-            "last_visit": None if last_visit_s is None else iso_utc(last_visit_s),
-            "digest": digest.hex() if digest else None,
-            "in_links": in_links,
-        }
+def _exported(known: CellUrl) -> dict[str, Any]:
+    page = known.page
+    return {
+        "url": known.url,
+        "state": STATE_NAMES[known.row.state],
+        "outcome": known.row.outcome or None,
+        "depth": known.row.depth,
+        "visits": page.visits if page else 0,
+        "changes": page.changes if page else 0,
+        "last_visit": iso_utc(page.last_visit_s) if page else None,
+        "digest": page.digest.hex() or None if page else None,
+        "in_links": known.row.in_links,
+    }
 
 
 def committed_archive(folder: CellFolder) -> Position | None:

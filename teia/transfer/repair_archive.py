@@ -19,6 +19,7 @@ from teia.crawler.open_cell import committed_position, note_position, stored_rec
 from teia.durable import disk_errors
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import VERSION
+from teia.frontier.tables.captures import forget_lost
 from teia.sqlite import check_format
 from teia.store.archive import Position, archive_path, committed_files, serial_of
 from teia.store.reader import walk_file
@@ -59,7 +60,8 @@ def _repair_cell(folder: CellFolder, now_s: float) -> RepairResult:
         ends = _Ends(folder.archive, after)
         # One transaction: tables and position agree after a crash, too.
         with frontier.transaction():
-            urls, visits = _forget_lost(frontier, ends, now_s)
+            urls, visits = forget_lost(frontier, ends.is_lost, now_s)
+            forget_locations(frontier, ends.is_lost)
             if after != before:
                 _record_end(frontier, folder.archive, after)
     finally:
@@ -106,37 +108,10 @@ class _Ends:
         return offset + length > self._ends[file]
 
 
-def _forget_lost(frontier: FrontierCell, ends: _Ends, now_s: float) -> tuple[int, int]:
-    """Remove lost captures from the tables, and queue their pages again; return the numbers of both.
-
-    Without its validators a page is fetched whole. It leaves the index until it is fetched again.
-    """
-    db, urls, visits = frontier.db, 0, 0
-    captures_sql = "SELECT file, offset, length, slot, host_id, key{} FROM {} WHERE file <> ''"
-    for file, offset, length, *row_key in db.execute(captures_sql.format("", "pages")).fetchall():
-        if ends.is_lost(file, offset, length):
-            urls += frontier.visit_again(row_key, now_s)
-            db.execute(
-                "UPDATE pages SET file = '', offset = 0, length = 0, etag = '', last_modified = '', is_gone = 1"
-                " WHERE slot = ? AND host_id = ? AND key = ?",
-                row_key,
-            )
-    for file, offset, length, *row_key in db.execute(captures_sql.format(", time_s", "visits")).fetchall():
-        if ends.is_lost(file, offset, length):
-            visits += 1
-            db.execute(
-                "UPDATE visits SET file = '', offset = 0, length = 0"
-                " WHERE slot = ? AND host_id = ? AND key = ? AND time_s = ?",
-                row_key,
-            )
-    forget_locations(frontier, ends.is_lost)
-    return urls, visits
-
-
 def _record_end(frontier: FrontierCell, archive: Path, end: Position | None) -> None:
     """Record the archive's end, and the number of its records without the head of each file."""
     if end is None:
-        frontier.db.execute("DELETE FROM meta WHERE name IN ('archive', 'records')")
+        frontier.delete_meta(["archive", "records"])
         return
     records = 0
     for path, stop in committed_files(archive, end):

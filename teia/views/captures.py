@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from teia.clock import from_iso
-from teia.crawler.lookup import Lookup, UrlEntry, VisitEntry
+from teia.crawler.lookup import Lookup, UrlEntry
 from teia.durable import disk_errors
 from teia.errors import StoreError
+from teia.frontier.tables.pages import VisitEntry
 from teia.store.archive import archive_path
 from teia.store.audit import matches
 from teia.store.reader import ArchiveRecord, split_head

@@ -33,8 +33,9 @@ from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError
 from teia.fetch.robots import parse_robots
 from teia.frontier.cell import site_statements
-from teia.frontier.cell.alias_evidence import ALIAS
+from teia.frontier.cell.alias_evidence import alias_names, alias_row
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.tables import pending_log
 from teia.frontier.traps.pattern_table import HostPatterns
 from teia.frontier.traps.suspicion import SHAPE, PatternState
 from teia.signals.trust import SignalKind, SignalSource
@@ -236,15 +237,9 @@ def _robots(lookup: Lookup, line: HostLine, config: Config) -> tuple[HostRobots,
 
 def _alias_names(lookup: Lookup, line: HostLine) -> tuple[str, tuple[str, ...]]:
     """Return the main name of a host that is an alias, and the aliases of one that is not."""
-    db, slot = lookup.cells[line.cell].db, slot_of(site_of(line.host))
-    sql = "SELECT other FROM aliases WHERE slot = ? AND host_id = ? AND state = ?"
-    row = db.execute(sql, (slot, line.host_id, ALIAS)).fetchone()
-    sql = """
-        SELECT h.name FROM aliases AS a JOIN hosts AS h ON h.host_id = a.host_id
-        WHERE a.slot = ? AND a.other = ? AND a.state = ? LIMIT ?
-    """
-    others = db.execute(sql, (slot, line.host, ALIAS, ALIASES))
-    return row[0] if row is not None else "", tuple(name for (name,) in others)
+    cell = lookup.cells[line.cell]
+    pair = alias_row(cell, line.host)
+    return pair.other if pair is not None else "", tuple(alias_names(cell, line.host, ALIASES))
 
 
 def _suspects(lookup: Lookup, line: HostLine) -> tuple[SuspectPattern, ...]:
@@ -404,8 +399,9 @@ def last_requests(folder: CellFolder, frontier: FrontierCell, host: str) -> list
 
 
 def _pending(frontier: FrontierCell, host: str) -> Iterator[TimedRequest]:
-    sql = "SELECT row FROM (SELECT row FROM log ORDER BY seq DESC LIMIT ?) WHERE instr(row, ?)"
-    for (blob,) in frontier.db.execute(sql, (MAX_LOG_ROWS, host.encode())):  # only those are read that may be its
+    for blob in pending_log.search_last(
+        frontier, host.encode(), MAX_LOG_ROWS
+    ):  # only those are decoded that may be its
         row = _decode(blob)
         if row.host == host:
             yield timed_request(row.started, row.ended, row.outcome, row.bytes, row.rest_s, row.rested_s)

@@ -23,12 +23,10 @@ from teia.frontier.cell.schema import (
     LANE_LATER,
     LANE_NEW,
     LANE_REFRESH,
-    STATE_DONE,
-    STATE_EXCLUDED,
-    STATE_FAILED,
 )
 from teia.frontier.queue.host_rules import PAUSED, delay_of, host_delays, paused_hosts
 from teia.frontier.queue.ledger import read_servers
+from teia.frontier.tables.hosts import UrlCounts, all_hosts, count_queued, count_urls
 from teia.store.root import Root
 from teia.views.reports.source import OpenCell, snapshot
 
@@ -130,14 +128,6 @@ class HostTable:
         return same - 1
 
 
-_HOSTS = "SELECT host_id, name, requests, bytes, address, parked, response_s FROM hosts"
-_URLS = f"""
-    SELECT host_id, count(*), sum(state = {STATE_DONE}), sum(state = {STATE_FAILED}), sum(state = {STATE_EXCLUDED})
-    FROM urls GROUP BY slot, host_id
-"""  # noqa: S608  # our own numbers
-_QUEUE = "SELECT host_id, lane, count(*), sum(rank <= ?) FROM queue GROUP BY slot, host_id, lane"
-
-
 def host_table(root: Root, collection: str, now_s: float) -> HostTable:
     """Build the table of all hosts of a collection."""
     config = saved(root, collection).config
@@ -156,12 +146,12 @@ def host_table(root: Root, collection: str, now_s: float) -> HostTable:
 def _lines(
     cell: OpenCell, config: Config, delays: Mapping[str, tuple[float, float]], now_s: float
 ) -> Iterable[HostLine]:
-    urls = {host_id: counts for host_id, *counts in cell.rows(_URLS)}
+    urls = dict(count_urls(cell.frontier))
     waits = _waits(cell, now_s, keeps=config.refresh.keep)
     courtesy = config.courtesy
     paused, delays_s = paused_hosts(courtesy.paused), host_delays(courtesy.host_delays)
-    for host_id, host, requests, received, address, parked, response_s in cell.rows(_HOSTS):
-        known, done, failed, excluded = urls.get(host_id, (0, 0, 0, 0))
+    for host_id, _, host, _, requests, received, parked, address, response_s in all_hosts(cell.frontier):
+        known, _, done, failed, excluded, _ = urls.get(host_id, UrlCounts())
         set_delay_s = delay_of(courtesy, host)
         # With a delay of 0 the response factor does not apply either (politeness.py).
         own_s = max(set_delay_s, courtesy.response_factor * response_s) if set_delay_s else 0.0
@@ -180,11 +170,8 @@ def _lines(
 
 
 def _waits(cell: OpenCell, now_s: float, *, keeps: bool) -> dict[int, HostWaitReasons]:
-    lanes: dict[int, dict[int, tuple[int, int]]] = {}
-    for host_id, lane, count, due in cell.rows(_QUEUE, int(now_s * 1000)):
-        lanes.setdefault(host_id, {})[lane] = (count, due)
     found = {}
-    for host_id, host_lanes in lanes.items():
+    for host_id, host_lanes in count_queued(cell.frontier, now_s).items():
         known, due = host_lanes.get(LANE_REFRESH, (0, 0)) if keeps else (0, 0)
         new, retry, suspect = (host_lanes.get(lane, (0, 0))[0] for lane in (LANE_NEW, LANE_DUE, LANE_LATER))
         found[host_id] = HostWaitReasons(new, retry, suspect, due, known - due, host_lanes.get(LANE_DUE, (0, 0))[1])

@@ -20,7 +20,6 @@ from teia.errors import StoreError
 from teia.fetch.robots import rules_from_answer
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.revisits import captured_s
-from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import (
     BY_FEED,
     BY_LINK,
@@ -32,6 +31,7 @@ from teia.frontier.cell.schema import (
     LANE_DUE,
     LANE_REFRESH,
 )
+from teia.frontier.tables.pages import similar_pages, url_of
 from teia.records import Link
 from teia.signals.trust import SignalKind, SignalSource, is_news
 from teia.urls import from_user, site_of, slot_of, split
@@ -310,8 +310,7 @@ class PageDetail(PageView):
 
 def _last_capture_time(lookup: Lookup, entry: UrlEntry) -> str:
     """Return the time of a page's last good capture; `pages.last_visit_s` moves with failed visits too."""
-    row_key = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
-    return iso_utc(captured_s(lookup.cells[entry.cell], row_key))
+    return iso_utc(captured_s(lookup.cells[entry.cell], entry.row_key))
 
 
 def page_detail(
@@ -345,7 +344,7 @@ def page_detail(
         linked_to=_neighbours(lookup, outward[out_from : out_from + LINKS_AT_ONCE], links),
         out_known=sum(lookup.find(each) is not None for each in outward),
         out_nofollow=len({link.url for link in links if link.nofollow}),
-        identity=_identity(lookup, entry),
+        identity=_identity(entry),
         near_copies=_near_duplicates(lookup, entry),
         robots=robots_ruling(lookup, entry, config),
     )
@@ -394,19 +393,16 @@ def _neighbours(lookup: Lookup, urls: Sequence[str], links: Sequence[Link] = ())
     return tuple(found)
 
 
-def _identity(lookup: Lookup, entry: UrlEntry) -> Identity | None:
+def _identity(entry: UrlEntry) -> Identity | None:
     page = entry.page
     if page is None:
         return None
-    sql = "SELECT etag, last_modified FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
-    row_key = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
-    etag, modified = lookup.cells[entry.cell].db.execute(sql, row_key).fetchone()
     return Identity(
         canonical=page.canonical or entry.url,
         digest=page.digest.hex() or None,
         text_digest=page.text_digest.hex() or None,
-        etag=etag or None,
-        last_modified=modified or None,
+        etag=page.etag or None,
+        last_modified=page.last_modified or None,
         redirect_to=page.redirect_to or None,
         noindex=bool(page.noindex),
         file=page.file or None,
@@ -417,25 +413,20 @@ def _identity(lookup: Lookup, entry: UrlEntry) -> Identity | None:
 
 def _near_duplicates(lookup: Lookup, entry: UrlEntry) -> NearDuplicates | None:
     """Return pages of the host with the same text or a fingerprint that differs in a few bits; None without a text."""
-    db, row_key = lookup.cells[entry.cell].db, (slot_of(site_of(entry.host)), entry.host_id)
-    sql = "SELECT simhash, text_digest FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
-    own = db.execute(sql, (*row_key, entry.key)).fetchone()
+    cell, page, (slot, host_id, _) = lookup.cells[entry.cell], entry.page, entry.row_key
     # A simhash of 0: the page has no text.
-    if own is None or not own[0]:
+    if page is None or not page.simhash:
         return None
-    simhash, digest = own
-    sql = "SELECT key, simhash, text_digest FROM pages WHERE slot = ? AND host_id = ? AND NOT is_gone LIMIT ?"
     alike = [
-        key
-        for key, other, text_digest in db.execute(sql, (*row_key, MAX_NEAR_COMPARED))
+        (slot, host_id, key)
+        for key, other, text_digest in similar_pages(cell, slot, host_id, MAX_NEAR_COMPARED)
         if key != entry.key
         and other
         # SQLite's numbers are signed; 64 bits of the difference count.
-        and (text_digest == digest or ((simhash ^ other) & MASK_64).bit_count() <= NEAR_BITS)
+        and (text_digest == page.text_digest or ((page.simhash ^ other) & MASK_64).bit_count() <= NEAR_BITS)
     ]
-    sql = "SELECT tail FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
-    tails = [db.execute(sql, (*row_key, key)).fetchone()[0] for key in alike[:MAX_NEAR_SHOWN]]
-    return NearDuplicates(len(alike), tuple(url_from(entry.host, tail) for tail in tails), MAX_NEAR_COMPARED)
+    shown = tuple(url_of(cell, row_key) for row_key in alike[:MAX_NEAR_SHOWN])
+    return NearDuplicates(len(alike), shown, MAX_NEAR_COMPARED)
 
 
 def robots_ruling(lookup: Lookup, entry: UrlEntry, config: Config) -> RobotsRuling | None:

@@ -22,8 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from teia.durable import disk_errors
-from teia.frontier.cell.alias_evidence import ALIAS
-from teia.frontier.cell.rows import url_from
+from teia.frontier.cell.alias_evidence import ALIAS, pair_names
 from teia.frontier.cell.schema import (
     BY_FEED,
     BY_LINK,
@@ -31,11 +30,10 @@ from teia.frontier.cell.schema import (
     BY_REQUISITE,
     BY_SEED,
     BY_SITEMAP,
-    STATE_EXCLUDED,
-    STATE_FAILED,
     STATE_NAMES,
-    STATE_QUEUED,
 )
+from teia.frontier.tables.hosts import UrlCounts, all_hosts, count_urls
+from teia.frontier.tables.pages import PageEntry, all_urls
 from teia.store.root import Root
 from teia.store.sql import FetchLog
 from teia.urls import site_of
@@ -77,43 +75,37 @@ Rows = Generator[tuple[Any, ...], None, None]
 
 
 def _pages(cell: OpenCell) -> Rows:
-    sql = """
-        SELECT h.name, u.tail, u.state, u.outcome, u.depth, u.in_links, u.found_s, u.found_by, u.failures,
-            p.visits, p.changes, p.last_visit_s, p.last_change_s, p.status, p.media_type, p.language, p.title,
-            p.digest, p.text_digest, p.redirect_to, p.canonical, p.noindex, p.file, p.offset, p.length
-        FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id
-        LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key
-    """
-    for host, tail, state, outcome, depth, in_links, found_s, found_by, failures, *page in cell.rows(sql):
-        visits, changes, last_visit_s, last_change_s, status, media_type, language, title, *rest = page
-        digest, text_digest, redirect_to, canonical, noindex, file, offset, length = rest
+    for _, host, url, row, page in all_urls(cell.frontier):
         yield (
-            *(url_from(host, tail), host, site_of(host), cell.number, STATE_NAMES[state], outcome or None),
-            *(depth, in_links, _time(found_s), *(bool(found_by & bit) for bit in _BITS.values()), failures),
-            *(visits or 0, changes or 0, _time(last_visit_s), _time(last_change_s), status),
-            *(media_type or None, language or None, title or None),
-            *(digest.hex() if digest else None, text_digest.hex() if text_digest else None),
-            *(redirect_to or None, canonical or None, None if noindex is None else bool(noindex)),
-            *((file, offset, length) if file else (None, None, None)),
+            *(url, host, site_of(host), cell.number, STATE_NAMES[row.state], row.outcome or None),
+            *(row.depth, row.in_links, _time(row.found_s), *(bool(row.found_by & bit) for bit in _BITS.values())),
+            *(row.failures, *(_page(page) if page is not None else _NEVER_VISITED)),
         )
 
 
+def _page(page: PageEntry) -> tuple[Any, ...]:
+    return (
+        *(page.visits, page.changes, _time(page.last_visit_s), _time(page.last_change_s), page.status),
+        *(page.media_type or None, page.language or None, page.title or None),
+        *(page.digest.hex() or None, page.text_digest.hex() or None),
+        *(page.redirect_to or None, page.canonical or None, bool(page.noindex)),
+        *((page.file, page.offset, page.length) if page.file else (None, None, None)),
+    )
+
+
+_NEVER_VISITED = (0, 0, *(None,) * 14)
+"""The last columns of a page that was never visited: visits, changes, and no results."""
+
+
 def _hosts(cell: OpenCell) -> Rows:
-    sql = f"""
-        SELECT h.name, h.found_s, n.urls, n.queued, n.failed, n.excluded, h.requests, h.bytes, h.response_s, h.address,
-            h.parked, a.other
-        FROM hosts AS h
-        LEFT JOIN aliases AS a ON a.slot = h.slot AND a.host_id = h.host_id AND a.state = {ALIAS}
-        LEFT JOIN
-            (SELECT host_id, count(*) AS urls, sum(state = {STATE_QUEUED}) AS queued,
-                    sum(state = {STATE_FAILED}) AS failed, sum(state = {STATE_EXCLUDED}) AS excluded
-             FROM urls GROUP BY host_id) AS n USING (host_id)
-    """  # noqa: S608  # our own text
-    for host, found_s, urls, queued, failed, excluded, requests, received, response_s, *rest in cell.rows(sql):
-        address, parked, alias_of = rest
+    aliases = {host: main for host, main, state in pair_names(cell.frontier) if state == ALIAS}
+    urls = dict(count_urls(cell.frontier))
+    for host in all_hosts(cell.frontier):
+        counts = urls.get(host.host_id, UrlCounts())
         yield (
-            *(host, site_of(host), cell.number, _time(found_s), urls or 0, queued or 0, failed or 0, excluded or 0),
-            *(requests, received, response_s, address or None, parked or None, alias_of),
+            *(host.name, site_of(host.name), cell.number, _time(host.found_s)),
+            *(counts.known, counts.queued, counts.failed, counts.excluded, host.requests, host.bytes),
+            *(host.response_s, host.address or None, host.parked or None, aliases.get(host.name)),
         )
 
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from teia.clock import Clock, iso_utc
 from teia.crawler.fetch_rows import fetch_log
-from teia.crawler.lookup import Lookup, PageEntry, UrlEntry
+from teia.crawler.lookup import Lookup, UrlEntry
 from teia.crawler.sites.soft404 import soft_404_note
 from teia.frontier.cell.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_SEED, BY_SIGNAL, BY_SITEMAP
+from teia.frontier.tables.pages import PageEntry
 from teia.records import AgentRole
 from teia.urls import split
 from teia.views.links import links_in, targets

@@ -16,6 +16,8 @@ from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW
 from teia.frontier.queue.host_rules import PAUSED, paused_hosts
 from teia.frontier.queue.retry import RETRY_RULES
 from teia.frontier.rules.scope import why_out_of_scope
+from teia.frontier.tables import hosts
+from teia.frontier.traps.pattern_table import HostPatterns
 from teia.frontier.traps.shapes import trap_of
 from teia.records import Outcome
 from teia.urls import site_of, slot_of
@@ -107,9 +109,8 @@ def _retry(entry: UrlEntry, now_s: float) -> str:
 def _parked(lookup: Lookup, entry: UrlEntry) -> str:
     if entry.host in paused_hosts(saved(lookup.root, lookup.name).config.courtesy.paused):
         return "its host is paused by an operator"
-    sql = "SELECT parked FROM hosts WHERE host_id = ?"
-    row = lookup.cells[entry.cell].db.execute(sql, (entry.host_id,)).fetchone()
-    return f"its host is parked: {row[0]}" if row and row[0] and row[0] != PAUSED else ""
+    host = hosts.find(lookup.cells[entry.cell], entry.host_id)
+    return f"its host is parked: {host.parked}" if host and host.parked and host.parked != PAUSED else ""
 
 
 def _delay(lookup: Lookup, entry: UrlEntry, now_s: float) -> str:
@@ -136,29 +137,17 @@ def _queued_last(lookup: Lookup, entry: UrlEntry) -> str:
 
 def _suspicion(lookup: Lookup, entry: UrlEntry) -> str:
     """Return the suspicion against URLs like this one: the reason, and their pattern (frontier/traps/suspicion.py)."""
-    sql = "SELECT doubt, text FROM patterns WHERE slot = ? AND host_id = ? AND number = ?"
-    row_key = (slot_of(site_of(entry.host)), entry.host_id, abs(entry.pattern))
-    row = lookup.cells[entry.cell].db.execute(sql, row_key).fetchone()
-    return "" if row is None or not row[0] else f"{row[0]} ({row[1]})"
+    known = HostPatterns(entry.host, entry.host_id, slot_of(site_of(entry.host)))
+    known.load(lookup.cells[entry.cell])
+    pattern = known.get(entry.pattern)
+    return "" if pattern is None or not pattern.reason else f"{pattern.reason} ({pattern.text})"
 
 
 def _queue_position(lookup: Lookup, entry: UrlEntry) -> str:
     if entry.lane != LANE_NEW:
         return ""
-    sql = """
-        SELECT count(*) FROM (SELECT 1 FROM queue WHERE slot = ? AND host_id = ?
-            AND (lane = ? OR (lane = ? AND (rank, key) < (?, ?))) LIMIT ?)
-    """
-    row_key = (
-        slot_of(site_of(entry.host)),
-        entry.host_id,
-        LANE_DUE,
-        LANE_NEW,
-        entry.rank,
-        entry.key,
-        MAX_COUNTED_AHEAD,
-    )
-    (ahead,) = lookup.cells[entry.cell].db.execute(sql, row_key).fetchone()
+    slot, host_id, key = entry.row_key
+    ahead = hosts.count_ahead(lookup.cells[entry.cell], slot, host_id, (entry.rank, key), MAX_COUNTED_AHEAD)
     more = " or more" if ahead == MAX_COUNTED_AHEAD else ""
     if not ahead:
         return ""

@@ -24,7 +24,7 @@ from teia.crawler.open_cell import committed_position
 from teia.durable import disk_errors
 from teia.errors import CorruptFile
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.journal import applied_seq
+from teia.frontier.tables.captures import end_of_visits
 from teia.store.archive import Position
 from teia.store.root import CellFolder
 
@@ -125,7 +125,7 @@ class CellCopies:
 def _applied_seq(folder: CellFolder) -> int:
     try:
         with closing(FrontierCell(folder.frontier, of_cluster=True)) as frontier:
-            return applied_seq(frontier.db)
+            return frontier.applied_seq()
     except CorruptFile as error:
         _log.error("%s; it is replaced by a snapshot, if there is one", error)
         _remove(folder.frontier)
@@ -149,11 +149,10 @@ def _own_end(folder: CellFolder) -> Position | None:
 def _truncate_unknown(folder: CellFolder, end: Position) -> None:
     """Truncate our last archive file after its committed part, as our old copy and the snapshot know it."""
     with closing(FrontierCell(folder.frontier, of_cluster=True)) as frontier:
-        sql = "SELECT max(offset + length) FROM visits WHERE file = ?"
-        (known,) = frontier.db.execute(sql, (end.file,)).fetchone()
+        known = end_of_visits(frontier, end.file)
         position = committed_position(frontier)
     # All that any of the three knows as committed stays.
-    at = max(end.offset, known or 0, position.offset if position is not None and position.file == end.file else 0)
+    at = max(end.offset, known, position.offset if position is not None and position.file == end.file else 0)
     path = folder.archive / end.file
     if size_of(path) > at:
         with disk_errors(path, "cut"), path.open("r+b") as file:

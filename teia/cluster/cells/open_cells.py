@@ -29,7 +29,6 @@ from teia.durable import disk_errors
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CLUSTER
-from teia.frontier.cell.journal import RecordingConnection, applied_seq, apply, note_seq
 from teia.sqlite import sqlite_errors
 from teia.store.archive import Position
 from teia.store.root import CellFolder, CollectionFolder
@@ -87,15 +86,15 @@ def prepare_cells(folder: CollectionFolder, count: int, cluster: str) -> None:
     for each in folder.create_cells(count):
         frontier = FrontierCell(each.frontier, of_cluster=True)
         try:
-            row = frontier.db.execute("SELECT value FROM meta WHERE name = ?", (CLUSTER,)).fetchone()
-            if row is None and frontier.known:
+            owner = frontier.meta(CLUSTER)
+            if owner is None and frontier.known:
                 raise ClusterError(
                     f"{folder.path} was crawled on one machine; export its URLs and import them into a new collection"
                 )
-            if row is not None and row[0] != cluster:
+            if owner is not None and owner != cluster:
                 raise ClusterError(f"{folder.path} belongs to another cluster; choose another folder with --data")
-            if row is None:
-                frontier.db.execute("INSERT INTO meta VALUES (?, ?)", (CLUSTER, cluster))
+            if owner is None:
+                frontier.set_meta({CLUSTER: cluster})
         finally:
             frontier.close()
 
@@ -115,9 +114,8 @@ async def catch_up(folder: CellFolder, journal: LogJournal, until: int | None = 
 
 
 async def _catch_up(frontier: FrontierCell, folder: CellFolder, log: CellLog, until: int | None) -> int:
-    assert isinstance(frontier.db, RecordingConnection)
     end = log.last if until is None else until
-    applied = applied_seq(frontier.db)
+    applied = frontier.applied_seq()
     if until is not None and applied >= end:
         return 0
     if applied > end:
@@ -128,10 +126,10 @@ async def _catch_up(frontier: FrontierCell, folder: CellFolder, log: CellLog, un
     records, ours = 0, OwnTail(frontier, folder)
     if applied < end:
         async for batch in _batches(log.replay(applied, end)):
-            await _in_thread(apply, frontier.db, batch, ours.note_position)
+            await _in_thread(frontier.replay, batch, ours.note_position)
             records += len(batch)
     # Records that are no commits move the number too.
-    await _in_thread(note_seq, frontier.db, end)
+    await _in_thread(frontier.note_seq, end)
     await _in_thread(ours.truncate)
     return records
 

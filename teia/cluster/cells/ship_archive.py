@@ -24,6 +24,7 @@ from teia.cluster.nats.objects import Objects
 from teia.crawler.open_cell import committed_position
 from teia.durable import disk_errors, sync_folder, temporary_name
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.tables.captures import archive_files
 from teia.store.archive import archive_path, committed_files
 from teia.store.root import CellFolder
 
@@ -127,7 +128,7 @@ def _parent_files(folder: CellFolder) -> dict[Path, set[str]]:
     """Return the archive files of other cells that a cell references, by the folder of their cell."""
     found: defaultdict[Path, set[str]] = defaultdict(set)
     with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
-        for (file,) in frontier.db.execute("SELECT DISTINCT file FROM pages WHERE file != ''"):
+        for file in archive_files(frontier):
             place = archive_path(folder.archive, file)
             if place.parent != folder.archive:
                 found[place.parent.parent].add(file)

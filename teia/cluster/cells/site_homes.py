@@ -27,12 +27,8 @@ from teia.urls import cell_table, site_of, slot_of
 
 # First bytes of messages that are neither links nor a site.
 SITE_MOVED, FORWARDED = b"told", b"signal"
-# `!` follows the space in ASCII: each END sorts just behind all names with its prefix.
-AWAY, AWAY_END = "away ", "away!"
-GUEST, GUEST_END = "guest ", "guest!"
-
-
-DELAY, DELAY_END = "rest ", "rest!"
+AWAY, GUEST = "away ", "guest "
+DELAY = "rest "
 """Prefix of `meta` rows for hosts with more than the usual delay; the value is the time when it ends."""
 
 
@@ -79,15 +75,12 @@ def long_delays(frontier: FrontierCell, now_s: float) -> dict[str, float]:
 
     Without room for that they stay: a cell that could not be opened could not be copied, and nothing would make room.
     """
-    written = frontier.db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (DELAY, DELAY_END))
-    delays = {name: float(until_s) for name, until_s in written}
-    if any(until_s < now_s for until_s in delays.values()):
+    delays = {host: float(until_s) for host, until_s in frontier.meta_under(DELAY).items()}
+    if over := [DELAY + host for host, until_s in delays.items() if until_s < now_s]:
         with suppress(DiskFull), frontier.transaction():
-            frontier.db.execute(
-                "DELETE FROM meta WHERE name >= ? AND name < ? AND value < ?", (DELAY, DELAY_END, now_s)
-            )
+            frontier.delete_meta(over)
     latest_s = now_s + Ledger.MAX_DELAY_S
-    return {name.removeprefix(DELAY): min(until_s, latest_s) for name, until_s in delays.items() if until_s >= now_s}
+    return {host: min(until_s, latest_s) for host, until_s in delays.items() if until_s >= now_s}
 
 
 class SiteHomes:
@@ -111,8 +104,8 @@ class SiteHomes:
         if split_cells(frontier):
             self._split.add(cell)
         self.guests = {site: number for site, number in self.guests.items() if number != cell}
-        self.away[cell] = {site: int(number) for site, number in _rows(frontier, AWAY, AWAY_END)}
-        notes = dict(_rows(frontier, GUEST, GUEST_END))
+        self.away[cell] = {site: int(number) for site, number in frontier.meta_under(AWAY).items()}
+        notes = {site: str(note) for site, note in frontier.meta_under(GUEST).items()}
         self.notes.update(notes)
         self.guests |= dict.fromkeys(notes, cell)
 
@@ -149,7 +142,7 @@ class SiteHomes:
         """Send a site to another cell, and notify its home if that is a third one."""
         site, cell, to_cell = leaving.site, leaving.cell, leaving.to_cell
         moved = move_site.send(frontier, site, to_cell, leaving.delays, leaving.note)
-        frontier.db.executemany("DELETE FROM meta WHERE name = ?", [(DELAY + host,) for host in moved.hosts])
+        frontier.delete_meta(DELAY + host for host in moved.hosts)
         self._record_departure(cell, frontier, site, to_cell)
         home = self.home_of(site)
         if home not in {cell, to_cell}:
@@ -191,28 +184,22 @@ class SiteHomes:
         self, cell: int, frontier: FrontierCell, part: move_site.SiteRows, now_s: float
     ) -> list[tuple[int, str]]:
         touched = move_site.store_part(frontier, part)
-        delays = [(DELAY + host, until_s) for host, until_s in part.delays.items() if until_s > now_s]
-        frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", delays)
+        frontier.set_meta({DELAY + host: until_s for host, until_s in part.delays.items() if until_s > now_s})
         site = part.site
-        frontier.db.execute("DELETE FROM meta WHERE name = ?", (AWAY + site,))
+        frontier.delete_meta([AWAY + site])
         self.away.setdefault(cell, {}).pop(site, None)
         # A note is kept even when a site is back at home.
         if cell != self.home_of(site) or part.note:
-            frontier.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (GUEST + site, part.note))
+            frontier.set_meta({GUEST + site: part.note})
             self.guests[site], self.notes[site] = cell, part.note
         # Its hosts have work once the last part is here.
         return touched if part.is_last else []
 
     def _record_departure(self, cell: int, frontier: FrontierCell, site: str, to_cell: int) -> None:
         """Record that a site left a cell, or moved on from the cell it was sent to."""
-        frontier.db.execute("DELETE FROM meta WHERE name = ?", (GUEST + site,))
-        frontier.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (AWAY + site, to_cell))
+        frontier.delete_meta([GUEST + site])
+        frontier.set_meta({AWAY + site: to_cell})
         if self.guests.get(site) == cell:
             del self.guests[site]
         self.notes.pop(site, None)
         self.away.setdefault(cell, {})[site] = to_cell
-
-
-def _rows(frontier: FrontierCell, start: str, end: str) -> Iterable[tuple[str, str]]:
-    rows = frontier.db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (start, end)).fetchall()
-    return [(name.removeprefix(start), str(value)) for name, value in rows]

@@ -23,7 +23,6 @@ import os
 import re
 import secrets
 import shutil
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -36,12 +35,9 @@ from teia.cluster.cells.packs import Damaged, FileMap, pack, read_map, unpack, w
 from teia.cluster.nats.objects import ObjectGone, Objects
 from teia.durable import disk_errors, sync_folder
 from teia.errors import ClusterError
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CLUSTER
-from teia.frontier.cell.journal import applied_seq
-from teia.frontier.cell.mail import THE_STREAM
-from teia.frontier.cell.schema import VERSION as TABLES_VERSION
-from teia.frontier.cell.split import extract_slots
-from teia.sqlite import open_to_read, sqlite_errors
+from teia.frontier.cell.split import copy_cell, extract_slots
 from teia.store.root import CellFolder
 
 VERSION = 1
@@ -254,12 +250,11 @@ class Snapshots:
         _log.info("record=%d of %s restored bytes=%d", snapshot.log_seq, folder.path, made.size)
 
     def _check(self, copy: Path, snapshot: Snapshot) -> None:
-        with sqlite_errors(copy), closing(open_to_read(copy, TABLES_VERSION)) as db:
-            (cluster,) = db.execute("SELECT value FROM meta WHERE name = ?", (CLUSTER,)).fetchone() or ("nobody",)
-            if cluster != self._cluster:
+        with closing(FrontierCell(copy, read_only=True)) as frontier:
+            if frontier.meta(CLUSTER) != self._cluster:
                 raise Damaged("it belongs to another cluster")
-            if applied_seq(db) != snapshot.log_seq:
-                raise Damaged(f"it ends at record {applied_seq(db)}")
+            if frontier.applied_seq() != snapshot.log_seq:
+                raise Damaged(f"it ends at record {frontier.applied_seq()}")
 
 
 @contextmanager
@@ -274,25 +269,9 @@ def _workspace(folder: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def copy_cell(source: Path, target: Path) -> tuple[int, int]:
-    """Copy a cell's file between two commits, which continue meanwhile.
-
-    Return its (last record, last links message).
-    """
-    with (
-        sqlite_errors(source),
-        closing(open_to_read(source, TABLES_VERSION)) as db,
-        closing(sqlite3.connect(target, isolation_level=None)) as copy,
-    ):
-        copy.execute("PRAGMA synchronous = OFF")
-        db.backup(copy)  # all pages in one step, so one state of the file
-        row = copy.execute("SELECT seq FROM inbox WHERE from_cell = ?", (THE_STREAM,)).fetchone()
-        return applied_seq(copy), 0 if row is None else int(row[0])
-
-
 def _applied_seq(file: Path) -> int:
-    with sqlite_errors(file), closing(open_to_read(file, TABLES_VERSION)) as db:
-        return applied_seq(db)
+    with closing(FrontierCell(file, read_only=True)) as frontier:
+        return frontier.applied_seq()
 
 
 def _assemble(made: FileMap, packs: dict[str, Path], copy: Path) -> None:

@@ -27,6 +27,7 @@ from teia.frontier.cell import mail
 from teia.frontier.cell.move_site import MAX_URLS, MovedSite, SiteRows, SiteTooLarge, urls_of
 from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.queue.ledger import DelayEntry
+from teia.frontier.tables.pages import find_url_at
 from teia.urls import site_of
 
 MAX_BULKS = 200
@@ -38,7 +39,6 @@ MERGE_WITHIN_S = 2.0
 In a cell with nothing else to do new links do not wait.
 """
 
-_KNOWN = "SELECT depth, found_by FROM hosts AS h JOIN urls AS u USING (slot, host_id) WHERE h.name = ? AND u.key = ?"
 _log = logging.getLogger(__name__)
 
 
@@ -254,8 +254,8 @@ class CellExchange:
     def _is_known(self, seed: FoundUrl) -> bool:
         """Tell whether a cell knows a URL so well that adding it would change nothing; that is worth no record."""
         frontier = self.cells[self.homes.cell_number(seed.host)].frontier
-        row = frontier.db.execute(_KNOWN, (seed.host, seed.key)).fetchone()
-        return row is not None and row[0] <= seed.depth and row[1] & seed.by == seed.by and not seed.in_links
+        row = find_url_at(frontier, seed.host, seed.key)
+        return row is not None and row.depth <= seed.depth and row.found_by & seed.by == seed.by and not seed.in_links
 
     def _merge_received(self, with_pages: Collection[int], result: CommitResult) -> None:
         """Merge messages of other cells, except for cells whose pages come next: those merge with the pages."""
@@ -294,7 +294,7 @@ class CellExchange:
         frontier = self.cells[number].frontier
         if frontier.queued or not isinstance(message, list):
             return True
-        return any(frontier.db.execute(_KNOWN, (each.host, each.key)).fetchone() is None for each in message)
+        return any(find_url_at(frontier, each.host, each.key) is None for each in message)
 
     def _next_bulks(self, number: int) -> list[tuple[int, int, CellMessage]]:
         """Return the bulks that the next transaction of a cell merges."""
@@ -319,5 +319,4 @@ def is_stored(visit: ActiveVisit) -> bool:
 
 def stored_in(cell: Cell) -> int:
     """Return the number of pages that a cell has stored."""
-    row = cell.frontier.db.execute("SELECT value FROM meta WHERE name = ?", (STORED,)).fetchone()
-    return 0 if row is None else int(row[0])
+    return int(cell.frontier.meta(STORED) or 0)

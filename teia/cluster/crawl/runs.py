@@ -159,6 +159,5 @@ class BetweenRuns:
 def _counts_of(folder: CellFolder) -> tuple[int, int, int]:
     """Return the counts of a cell's file; zeros while the file is being replaced."""
     with suppress(TeiaError), closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
-        row = frontier.db.execute("SELECT value FROM meta WHERE name = ?", (STORED,)).fetchone()
-        return frontier.known, frontier.queued, 0 if row is None else int(row[0])
+        return frontier.known, frontier.queued, int(frontier.meta(STORED) or 0)
     return 0, 0, 0

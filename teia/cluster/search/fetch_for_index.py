@@ -52,6 +52,7 @@ from teia.cluster.search.messages import (
 from teia.cluster.search.messages import encode as encode_envelope
 from teia.errors import ClusterError, CorruptFile, TeiaError
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.tables.page_changes import changed_captures
 from teia.graph.rankfile import RankFile
 from teia.index.borrowed import BorrowedEntries, LackingPages
 from teia.index.outgoing import spool
@@ -281,8 +282,7 @@ def remote_keys(folder: CellFolder, after: int | None, most: int = RANGE_KEYS) -
     keys: list[int] = []
     frontier = FrontierCell(folder.frontier, read_only=True)
     try:
-        sql = "SELECT change, key, file FROM pages WHERE change > ? AND file != '' ORDER BY change"
-        for change, key, file in frontier.db.execute(sql, (until,)):
+        for change, key, file in changed_captures(frontier, until):
             until = change
             if not is_here(file):
                 keys.append(key)

@@ -26,6 +26,7 @@ from teia.cluster.placing.cell_owners import CircleOrder
 from teia.cluster.search.fetch_for_index import missing_keys
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.split import split_cells
+from teia.frontier.tables.page_changes import last_captured_change
 from teia.index.position import read_position
 from teia.indexer.after_split import release
 from teia.store.root import CellFolder
@@ -116,8 +117,7 @@ class SplitCleanup:
 
 def _last_change(folder: CellFolder) -> int:
     with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
-        (change,) = frontier.db.execute("SELECT max(change) FROM pages WHERE file != ''").fetchone()
-    return int(change or 0)
+        return last_captured_change(frontier)
 
 
 def _splits(folder: CellFolder) -> int:

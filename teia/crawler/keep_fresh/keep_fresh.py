@@ -57,6 +57,8 @@ from teia.frontier.cell.schema import LANE_DUE, LANE_REFRESH, STATE_DONE, STATE_
 from teia.frontier.cell.take import read_refresh_page
 from teia.frontier.queue.host_rules import delay_of
 from teia.frontier.queue.schedule import HostQueue
+from teia.frontier.tables.counts import count_kept
+from teia.frontier.tables.hosts import find as find_host
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
 from teia.refresh.rates import Floats, Gamma, estimate, repeat_prior
 from teia.refresh.trust import Trust
@@ -169,7 +171,7 @@ class Refresh:
         self._running: Future[PlanResult] | None = None
         self._moving: tuple[RefreshedHost, deque[DueTimeChange]] | None = None
         self._scheduled: list[tuple[RefreshedHost, VisitedPage]] = []
-        self.stored_pages = sum(count_stored(cell.frontier) for cell in cells) if config.limits.pages_kept else 0
+        self.stored_pages = sum(count_kept(cell.frontier) for cell in cells) if config.limits.pages_kept else 0
         for cell in cells:
             for host_id, name, *_ in revisits.hosts_with_pages(cell.frontier):
                 host = self._host(cell, host_id, name)
@@ -509,7 +511,8 @@ class Refresh:
     def _expected_slot_s(self, frontier: FrontierCell, host: RefreshedHost) -> float:
         """Return the expected time between requests to a host not visited lately, from its robots.txt and answers."""
         courtesy = self._config.courtesy
-        took_s = revisits.last_response_s(frontier, host.host_id)
+        row = find_host(frontier, host.host_id)
+        took_s = 0.0 if row is None else row.response_s
         stored = frontier.robots_of(host.host_id, host.name) if courtesy.robots else []
         requested = [
             parse_robots(body, courtesy.user_agent).crawl_delay_s for *_, status, body in stored if status == 200
@@ -578,9 +581,3 @@ def _settles_page(visit: ActiveVisit) -> bool:
 def is_stored_page(visit: ActiveVisit) -> bool:
     """Tell whether a visit brought a page that counts as one that is kept (F2)."""
     return visit.fetched is not None and 200 <= visit.fetched.status < 300 and visit.result is not None
-
-
-def count_stored(frontier: FrontierCell) -> int:
-    """Return the number of pages of a cell that are kept."""
-    sql = "SELECT count(*) FROM pages WHERE status BETWEEN 200 AND 299 AND NOT is_gone"
-    return int(frontier.db.execute(sql).fetchone()[0])

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 from teia.clock import Clock
 from teia.config.sections import Config
-from teia.crawler.keep_fresh.keep_fresh import HostRefill, Touched, count_stored, interleave, is_stored_page
+from teia.crawler.keep_fresh.keep_fresh import HostRefill, Touched, interleave, is_stored_page
 from teia.crawler.open_cell import Cell
 from teia.crawler.sites.trap_notes import next_urls
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import revisit_all
 from teia.frontier.cell.schema import LANE_DUE, LANE_NEW, STATE_QUEUED
 from teia.frontier.queue.schedule import HostQueue
+from teia.frontier.tables.counts import count_kept
 
 QUEUE_S = 0.05
 """Time that one commit may spend queueing pages for their revisit."""
@@ -50,7 +51,7 @@ class RevisitAll:
     def __init__(self, cells: Sequence[Cell], since_s: float, config: Config, clock: Clock) -> None:
         self._cells, self.since_s, self._clock = cells, since_s, clock
         self._share, self._max_pages = config.refresh.share, config.limits.pages_kept
-        self._stored_pages = sum(count_stored(cell.frontier) for cell in cells) if self._max_pages else 0
+        self._stored_pages = sum(count_kept(cell.frontier) for cell in cells) if self._max_pages else 0
         self._rounds = {cell.number: revisit_all.round_progress(cell.frontier, since_s) for cell in cells}
 
     @property

@@ -311,8 +311,7 @@ class Announcements:
         """Return the page to request from the cache; None if it is not wanted."""
         url, host = announced.url, split(announced.url).host
         with self._cell(host).frontier.transaction() as frontier:
-            row = frontier.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
-            host_id = 0 if row is None else int(row[0])
+            host_id = frontier.find_host(host) or 0
             known = read_url(frontier, host, slot_of(site_of(host)), host_id, key_of(url)) if host_id else None
         if known is None:
             if not self._settings.new_pages:

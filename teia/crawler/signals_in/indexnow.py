@@ -17,6 +17,7 @@ from teia.crawler.signals_in.inbox import open_inbox
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import STATE_EXCLUDED, STATE_FAILED
+from teia.frontier.tables.pages import find_page, find_url
 from teia.signals import announce
 from teia.signals.announce import Announcement, AnnouncementInbox
 from teia.signals.indexnow import (
@@ -155,32 +156,25 @@ def _forget_file(inbox: AnnouncementInbox, keys: IndexNowKeys, host: str, locati
 
 def _is_proved(frontier: FrontierCell, key: IndexNowKey) -> bool | None:
     """Tell whether the file of a key holds it; None as long as it was not visited."""
-    row = frontier.db.execute("SELECT host_id FROM hosts WHERE name = ?", (key.host,)).fetchone()
-    if row is None:
+    row_key = frontier.find_row_key(key.host, key_of(key.location))
+    found = None if row_key is None else find_url(frontier, row_key)
+    if row_key is None or found is None:
         return None
-    row_key = (slot_of(site_of(key.host)), row[0], key_of(key.location))
-    sql = """
-        SELECT u.state, p.last_visit_s, p.status, p.digest
-        FROM urls AS u LEFT JOIN pages AS p USING (slot, host_id, key)
-        WHERE u.slot = ? AND u.host_id = ? AND u.key = ?
-    """
-    found = frontier.db.execute(sql, row_key).fetchone()
-    if found is None:
-        return None
-    state, visited_s, status, digest = found
-    if visited_s is None or visited_s < key.since_s:
+    page = find_page(frontier, row_key)
+    if page is None or page.last_visit_s < key.since_s:
         # The file was given up without a visit: that refuses the key.
-        return False if state in {STATE_EXCLUDED, STATE_FAILED} and visited_s is None else None
-    return status in {200, 304} and is_proof(key.key, digest)
+        return False if found.state in {STATE_EXCLUDED, STATE_FAILED} and page is None else None
+    return page.status in {200, 304} and is_proof(key.key, page.digest)
 
 
 def note_signal(frontier: FrontierCell, announced: Announcement, host: str) -> bool:
     """Note that a page is reported as changed; return False if such pings of its host have proved to be worthless."""
     slot = slot_of(site_of(host))
-    row = frontier.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
-    if row is None:
+    host_id = frontier.find_host(host)
+    if host_id is None:
         return True
     kind, key = KINDS[announced.kind], key_of(announced.url)
-    site_statements.store_statements(frontier, slot, row[0], kind, 0, {key: announced.reported_s}, announced.reported_s)
-    trust = SignalSource.decode(site_statements.trust_of(frontier, slot, row[0]).get(kind, b""))
+    reported_s = announced.reported_s
+    site_statements.store_statements(frontier, slot, host_id, kind, 0, {key: reported_s}, reported_s)
+    trust = SignalSource.decode(site_statements.trust_of(frontier, slot, host_id).get(kind, b""))
     return not trust.is_distrusted

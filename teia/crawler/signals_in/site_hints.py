@@ -135,17 +135,17 @@ def _credible_dates(
         by_host[host][key] = max(reported_s, by_host[host].get(key, reported_s))
     found: list[tuple[int, str, Mapping[int, float]]] = []
     for host, dates in by_host.items():
-        row = frontier.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
-        if row is None:
+        host_id = frontier.find_host(host)
+        if host_id is None:
             continue
         past = {key: reported_s for key, reported_s in dates.items() if not is_future(reported_s, now_s)}
         if len(past) < len(dates):
-            trusts.learn(slot, row[0], reported.kind).future += len(dates) - len(past)
-        trust = trusts.trust_of(slot, row[0]).get(reported.kind)
+            trusts.learn(slot, host_id, reported.kind).future += len(dates) - len(past)
+        trust = trusts.trust_of(slot, host_id).get(reported.kind)
         if trust is not None and trust.is_distrusted:
             # Keys are hashes: a fair sample, and the same at each look.
             past = {key: reported_s for key, reported_s in past.items() if key % TESTED == 0}
-        found.append((row[0], host, past))
+        found.append((host_id, host, past))
     return found
 
 

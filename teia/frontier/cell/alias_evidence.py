@@ -19,6 +19,7 @@ import msgspec
 from teia.errors import CorruptFile
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.connection import CellConnection
 from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_QUEUED
 from teia.records import Outcome
@@ -118,6 +119,21 @@ def _pairs_where(cell: FrontierCell, condition: str, *values: int | str) -> Iter
 def alias_row(cell: FrontierCell, host: str) -> AliasPair | None:
     """Return the pair of a host that is an alias; None for another host."""
     return next((pair for pair in _pairs_where(cell, "a.state = ? AND h.name = ?", ALIAS, host)), None)
+
+
+def pair_names(cell: CellConnection) -> list[tuple[str, str, int]]:
+    """Return (host, other name, state) of every pair."""
+    sql = "SELECT h.name, a.other, a.state FROM aliases AS a JOIN hosts AS h USING (slot, host_id)"
+    return list(cell.rows(sql))
+
+
+def alias_names(cell: CellConnection, main: str, limit: int) -> list[str]:
+    """Return hosts that are aliases of a main name."""
+    sql = """
+        SELECT h.name FROM aliases AS a JOIN hosts AS h ON h.host_id = a.host_id
+        WHERE a.slot = ? AND a.other = ? AND a.state = ? LIMIT ?
+    """
+    return [name for (name,) in cell.rows(sql, slot_of(site_of(main)), main, ALIAS, limit)]
 
 
 def url_at_main(pair: AliasPair, main: str, tail: str) -> str:

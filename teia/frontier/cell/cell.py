@@ -12,7 +12,7 @@ million rows takes seconds.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
@@ -24,7 +24,16 @@ from typing import Protocol
 from teia.errors import ClusterError
 from teia.frontier.cell import revisits, shorter_paths, trails
 from teia.frontier.cell.connection import CellConnection
-from teia.frontier.cell.journal import Journal, RecordingConnection, choose_format, forget, publish
+from teia.frontier.cell.journal import (
+    Journal,
+    RecordingConnection,
+    applied_seq,
+    apply,
+    choose_format,
+    forget,
+    note_seq,
+    publish,
+)
 from teia.frontier.cell.rows import NOT_ARCHIVED, CaptureLocation, FoundUrl, PageRow, QueuedUrl, SettledVisit, merge_via
 from teia.frontier.cell.schema import (
     DDL,
@@ -162,6 +171,22 @@ class FrontierCell(CellConnection):
             if isinstance(error, sqlite3.Error):
                 raise store_error(self.path, error) from error
             raise
+
+    # -- the log of a cluster's cell -----------------------------------------------------------------------
+
+    def applied_seq(self) -> int:
+        """Return the number of the last record of the log that is in the file; 0 if there is none."""
+        return applied_seq(self.db)
+
+    def replay(self, records: Iterable[tuple[int, bytes]], on_record: Callable[[], None]) -> None:
+        """Apply records of the log to an older copy of the cell, in one transaction; call `on_record` after each."""
+        assert isinstance(self.db, RecordingConnection)
+        apply(self.db, records, on_record)
+
+    def note_seq(self, seq: int) -> None:
+        """Store the number of the last record, if that was no change."""
+        assert isinstance(self.db, RecordingConnection)
+        note_seq(self.db, seq)
 
     # -- hosts ---------------------------------------------------------------------------------------------
 

@@ -7,9 +7,15 @@ Only modules of `teia/frontier` use the connection; all other packages call the 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from teia.sqlite import data_version, shrink_log, sqlite_errors
+from teia.urls import site_of, slot_of
+
+RowKey = tuple[int, int, int]
+"""(slot, host id, key) of a URL."""
 
 CLUSTER = "cluster"
 """Row of `meta` that names the cluster whose log the file is a copy of."""
@@ -25,16 +31,55 @@ class CellConnection:
     def close(self) -> None:
         self.db.close()
 
+    def rows(self, sql: str, *values: Any) -> Iterator[Any]:  # Any: tuples of columns
+        """Yield the rows of a query; an error of SQLite is a StoreError about the file."""
+        with sqlite_errors(self.path):
+            yield from self.db.execute(sql, values)
+
+    def row(self, sql: str, *values: Any) -> Any:  # Any: a tuple of columns
+        """Return the first row of a query; None if there is none."""
+        with sqlite_errors(self.path):
+            return self.db.execute(sql, values).fetchone()
+
+    def data_version(self) -> int:
+        """Return a number that changes when another connection has committed to the file."""
+        return data_version(self.db)
+
+    def begin_snapshot(self) -> None:
+        """See the file as it is now, until `end_snapshot` or `close`."""
+        with sqlite_errors(self.path):
+            self.db.execute("BEGIN")
+            # BEGIN alone takes no snapshot in SQLite; the first read does.
+            self.db.execute("SELECT count(*) FROM meta").fetchone()
+
+    def end_snapshot(self) -> None:
+        """See later commits again."""
+        self.db.execute("ROLLBACK")
+
+    def sort_on_disk(self) -> None:
+        """Let large sorts of this connection use files instead of memory."""
+        self.db.execute("PRAGMA temp_store = FILE")
+
+    def shrink_log(self, wait_s: float = 0.0) -> None:
+        """Truncate SQLite's log as far as readers and the disk allow."""
+        shrink_log(self.db, wait_s)
+
+    def has_table(self, name: str) -> bool:
+        """Tell whether a table exists: a cell that an older teia wrote, opened read-only, may lack one."""
+        return self.row("SELECT 1 FROM sqlite_master WHERE name = ?", name) is not None
+
+    # -- rows of `meta` ------------------------------------------------------------------------------------
+
     def meta(self, name: str) -> Any:  # Any: a number, a text or bytes, as it was stored
         """Return the value of a row of `meta`; None if there is none."""
-        row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        row = self.row("SELECT value FROM meta WHERE name = ?", name)
         return None if row is None else row[0]
 
     def meta_under(self, prefix: str) -> dict[str, Any]:
         """Return the rows of `meta` whose names begin with a prefix, without it."""
         # The prefix with its last character raised by one sorts just behind all names that begin with it.
         end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
-        rows = self.db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (prefix, end)).fetchall()
+        rows = self.rows("SELECT name, value FROM meta WHERE name >= ? AND name < ?", prefix, end)
         return {name.removeprefix(prefix): value for name, value in rows}
 
     def set_meta(self, rows: Mapping[str, Any]) -> None:
@@ -50,11 +95,14 @@ class CellConnection:
         """True if the cell belongs to a cluster."""
         return self.meta(CLUSTER) is not None
 
-    def has_table(self, name: str) -> bool:
-        """Tell whether a table exists: a cell that an older teia wrote, opened read-only, may lack one."""
-        return self.db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
+    # -- numbers of hosts ----------------------------------------------------------------------------------
 
     def find_host(self, host: str) -> int | None:
         """Return the number of a host; None if it is unknown."""
-        row = self.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
+        row = self.row("SELECT host_id FROM hosts WHERE name = ?", host)
         return None if row is None else int(row[0])
+
+    def find_row_key(self, host: str, key: int) -> RowKey | None:
+        """Return the row key of a URL; None if its host is unknown."""
+        host_id = self.find_host(host)
+        return None if host_id is None else (slot_of(site_of(host)), host_id, key)

@@ -14,7 +14,7 @@ records it. In other cells a page without a row was read by an older teia, and i
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -133,6 +133,16 @@ def mark_complete(cell: FrontierCell) -> None:
     """Record that the counted links of every page are stored. Inside a transaction."""
     cell.set_meta({"outlinks": 1})
     cell.knows_links = True
+
+
+def stored_counts(cell: CellConnection) -> Iterator[tuple[int, int, int, int]]:
+    """Yield (slot, host id, key, in-links) of every URL."""
+    return cell.rows("SELECT slot, host_id, key, in_links FROM urls")
+
+
+def correct_counts(cell: CellConnection, counts: Iterable[tuple[int, int, int, int]]) -> None:
+    """Store numbers of in-links, (in-links, slot, host id, key); inside a transaction."""
+    cell.db.executemany("UPDATE urls SET in_links = ? WHERE slot = ? AND host_id = ? AND key = ?", counts)
 
 
 def has_table(cell: CellConnection) -> bool:

@@ -71,6 +71,11 @@ def pending(cell: FrontierCell) -> Iterator[tuple[int, int, list[FoundUrl]]]:
             raise CorruptFile(cell.path, f"links {seq} for cell {to_cell} cannot be read: {error}") from error
 
 
+def last_posted(cell: FrontierCell) -> int:
+    """Return the number of the last links in the outbox; 0 if it was never used."""
+    return int(cell.row("SELECT coalesce(max(seq), 0) FROM outbox")[0])
+
+
 def last_received(receiver: FrontierCell, from_cell: int) -> int:
     """Return the number of the last links the receiver has from a sender."""
     row = receiver.db.execute("SELECT seq FROM inbox WHERE from_cell = ?", (from_cell,)).fetchone()

@@ -154,12 +154,6 @@ def hosts_with_pages(cell: CellConnection) -> list[tuple[int, str, str, int]]:
     ).fetchall()
 
 
-def last_response_s(cell: CellConnection, host_id: int) -> float:
-    """Return the duration of a host's last answer."""
-    row = cell.db.execute("SELECT response_s FROM hosts WHERE host_id = ?", (host_id,)).fetchone()
-    return 0.0 if row is None else float(row[0])
-
-
 class NextPage(NamedTuple):
     """A page that is next in the lane, with its due time and its last visit."""
 

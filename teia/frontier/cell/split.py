@@ -20,7 +20,8 @@ from pathlib import Path
 
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CellConnection
-from teia.frontier.cell.journal import LOG_SEQ, delete_slots_of
+from teia.frontier.cell.journal import LOG_SEQ, applied_seq, delete_slots_of
+from teia.frontier.cell.mail import THE_STREAM
 from teia.frontier.cell.schema import LANE_REFRESH
 from teia.sqlite import sqlite_errors
 from teia.urls import site_of, slot_of
@@ -83,6 +84,22 @@ def extract_slots(copy: Path, first: int, end: int, named: Iterable[str], seq: i
         rows = [("known", known), ("queued", queued), (LOG_SEQ, seq)]
         db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
         db.execute("VACUUM")
+
+
+def copy_cell(source: Path, target: Path) -> tuple[int, int]:
+    """Copy a cell's file between two commits, which continue meanwhile.
+
+    Return its (last record, last links message).
+    """
+    with (
+        closing(FrontierCell(source, read_only=True)) as cell,
+        sqlite_errors(source),
+        closing(sqlite3.connect(target, isolation_level=None)) as copy,
+    ):
+        copy.execute("PRAGMA synchronous = OFF")
+        cell.db.backup(copy)  # all pages in one step, so one state of the file
+        row = copy.execute("SELECT seq FROM inbox WHERE from_cell = ?", (THE_STREAM,)).fetchone()
+        return applied_seq(copy), 0 if row is None else int(row[0])
 
 
 def tables_of(db: sqlite3.Connection) -> list[str]:

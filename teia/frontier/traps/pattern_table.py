@@ -126,3 +126,17 @@ class HostPatterns:
 
 def _counts(pattern: Pattern) -> bytes:
     return _encode((astuple(pattern.all), astuple(pattern.tries), pattern.recent))
+
+
+def suspicious_hosts(cell: CellConnection) -> list[tuple[str, int, int]]:
+    """Return (name, host id, slot) of hosts with patterns that are, or were, held back or refused."""
+    sql = """
+        SELECT DISTINCT h.name, h.host_id, h.slot FROM patterns AS p JOIN hosts AS h ON h.host_id = p.host_id
+        WHERE p.standing <> ? OR p.refused > 0
+    """
+    return list(cell.rows(sql, int(PatternState.OPEN)))
+
+
+def refusing_hosts(cell: CellConnection) -> set[int]:
+    """Return the numbers of hosts with patterns whose URLs were refused."""
+    return {host_id for (host_id,) in cell.rows("SELECT DISTINCT host_id FROM patterns WHERE refused > 0")}

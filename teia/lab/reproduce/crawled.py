@@ -12,6 +12,7 @@ report shows the digest of the world (`world_input_lines`), which is the same in
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from teia.collections.stored import configure
 from teia.config.sections import Config
 from teia.crawler.start import open_crawler
 from teia.errors import LabError
+from teia.frontier.tables.counts import urls_by_outcome
 from teia.lab.reproduce.registry import ExperimentInput, InputLines
 from teia.lab.server.process import lab_process
 from teia.lab.world.spec import WorldSpec
@@ -93,8 +95,9 @@ class CrawledWorld:
         """Number of URLs that count as failed though no request was sent, because their host had been given up."""
         (requested,) = self.source.log.query("SELECT count(DISTINCT url) FROM fetches WHERE kind <> 'robots'").rows[0]
         # A URL can have these outcomes without a request, for other reasons than a host that was given up.
-        sql = "SELECT count(*) FROM urls WHERE outcome NOT IN ('', 'robots', 'robots_unreachable', 'dns')"
-        visited = sum(int(number) for (number,) in self.source.rows(sql))
+        unsent = {"robots", "robots_unreachable", "dns"}
+        counted = sum(map(urls_by_outcome, self.source.frontiers), Counter[str]())
+        visited = sum(number for outcome, number in counted.items() if outcome not in unsent)
         return max(0, visited - int(requested))
 
 

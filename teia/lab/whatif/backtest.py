@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from teia.frontier.tables.pages import compared_visits
 from teia.lab.whatif.past import HostPages, Past
 from teia.refresh.history import History, VisitResult, decode_columns
 from teia.refresh.rates import Floats, Gamma, estimate
@@ -81,12 +82,8 @@ def _trials(past: Past, part: HostPages, pages: int) -> Iterator[BacktestVisit]:
     """Yield the visits of a part's first pages that have an earlier visit to compare with."""
     host, keys = past.hosts[part.host], part.columns.key[:pages].tolist()
     index = {key: number for number, key in enumerate(keys)}
-    sql = """
-        SELECT key, time_s, saw FROM visits
-        WHERE slot = ? AND host_id = ? AND key BETWEEN ? AND ? AND (saw IS NOT NULL OR outcome = '200')
-        ORDER BY key, time_s LIMIT ?
-    """
-    rows = host.cell.rows(sql, slot_of(site_of(host.name)), host.host_id, keys[0], keys[-1], MAX_VISITS)
+    host_key = (slot_of(site_of(host.name)), host.host_id)
+    rows = compared_visits(host.cell.frontier, *host_key, keys[0], keys[-1], MAX_VISITS)
     for key, visits in groupby(rows, key=lambda row: row[0]):
         history = History.start(next(visits)[1])
         for _, time_s, saw in visits if key in index else ():

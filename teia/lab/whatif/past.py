@@ -17,7 +17,7 @@ from teia.crawler.keep_fresh.weights import weigher
 from teia.errors import LabError
 from teia.fetch.robots import parse_robots
 from teia.frontier.cell import histories, revisits
-from teia.frontier.cell.schema import LANE_NEW
+from teia.frontier.tables.hosts import all_hosts, count_new
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
 from teia.refresh.rates import Floats, Gamma, repeat_prior
 from teia.refresh.trust import Trust
@@ -107,6 +107,7 @@ def read_past(source: Source, now_s: float) -> Past:
     read: list[tuple[int, PageColumns, bool]] = []
     weigh = weigher(source.config.refresh, source.ranks)
     for cell in source.cells:
+        parked = {host.host_id for host in all_hosts(cell.frontier) if host.parked}
         for host_id, name, address, _ in revisits.hosts_with_pages(cell.frontier):
             slot, pages = slot_of(site_of(name)), 0
             with decode_errors(cell.frontier):
@@ -114,8 +115,9 @@ def read_past(source: Source, now_s: float) -> Past:
             for columns in _columns(cell, slot, host_id, weigh):
                 read.append((len(hosts), columns, trusted))
                 pages += int((~columns.is_gone & (columns.weight > 0)).sum())
-            waiting, delay_s = _waiting(cell, slot, host_id), _crawl_delay_s(cell, host_id, name, source)
-            hosts.append(HostPast(name, cell, host_id, address, pages, waiting, delay_s, _is_parked(cell, host_id)))
+            waiting, is_parked = count_new(cell.frontier, slot, host_id), host_id in parked
+            delay_s = _crawl_delay_s(cell, host_id, name, source)
+            hosts.append(HostPast(name, cell, host_id, address, pages, waiting, delay_s, is_parked))
     if not any(columns.histories.visits.any() for _, columns, _ in read):
         raise LabError(
             "no page was visited twice yet, so no change rates are known; run `teia crawl --keep-fresh` for a while"
@@ -145,16 +147,6 @@ def _learn_rates(read: list[tuple[int, PageColumns, bool]]) -> tuple[HostPages, 
         priors, posterior, _ = learn_priors(columns, of_all, np.full(len(columns), trusted))
         parts.append(HostPages(host, columns, priors.of(columns.kind), posterior, trusted))
     return tuple(parts)
-
-
-def _waiting(cell: OpenCell, slot: int, host_id: int) -> int:
-    """Return the number of new URLs of a host that wait to be visited."""
-    sql = "SELECT count(*) FROM queue WHERE slot = ? AND host_id = ? AND lane = ?"
-    return int(next(iter(cell.rows(sql, slot, host_id, LANE_NEW)))[0])
-
-
-def _is_parked(cell: OpenCell, host_id: int) -> bool:
-    return bool(next(iter(cell.rows("SELECT parked FROM hosts WHERE host_id = ?", host_id)))[0])
 
 
 def _crawl_delay_s(cell: OpenCell, host_id: int, host: str, source: Source) -> float:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
-from teia.frontier.cell.schema import BY_LINK, BY_REDIRECT, BY_SEED, BY_SITEMAP, STATE_QUEUED
-from teia.records import Outcome
+from teia.frontier.cell.schema import BY_LINK, BY_REDIRECT, BY_SEED, BY_SITEMAP
+from teia.frontier.tables.counts import overlap_by_host
 from teia.views.reports.estimate import CaptureLists, PopulationEstimate, estimate
-from teia.views.reports.source import DOCUMENT, OpenCell, Source
+from teia.views.reports.source import Source
 
-IS_PAGE = "p.media_type IN ('text/html', 'application/xhtml+xml', 'application/pdf', 'text/plain')"
+PAGE_TYPES = ("text/html", "application/xhtml+xml", "application/pdf", "text/plain")
 FOLLOWED = BY_LINK | BY_REDIRECT | BY_SEED
 """Ways to find a URL by following pages, beginning with the seeds."""
 
@@ -65,7 +65,8 @@ def coverage(source: Source, top: int = 20) -> Coverage:
     estimated: list[CaptureLists] = []
     hosts = held = held_estimated = 0
     for cell in source.cells:
-        for host, copies, captures in _captures(cell):
+        for host, copies, *counts in overlap_by_host(cell.frontier, FOLLOWED, BY_SITEMAP, PAGE_TYPES):
+            captures = CaptureLists(*counts)
             hosts, held = hosts + 1, held + copies
             if captures.first and captures.second:
                 estimated.append(captures)
@@ -92,18 +93,3 @@ def _row(host: str, held: int, captures: CaptureLists, guess: PopulationEstimate
     if guess is None:
         return HostCoverage(host, held, *counts, None, None, None, None)
     return HostCoverage(host, held, *counts, round(guess.number, 1), guess.low, guess.high, held / guess.number)
-
-
-def _captures(cell: OpenCell) -> list[tuple[str, int, CaptureLists]]:
-    """Return every host of a cell with a page: (name, pages held, its two lists)."""
-    waits = f"u.state = {STATE_QUEUED} AND p.status IS NULL"
-    sql = f"""
-        SELECT h.name, sum(held), sum(links), sum(maps), sum(links AND maps) FROM
-            (SELECT u.host_id, p.status IS NOT NULL AS held,
-                    u.found_by & {FOLLOWED} <> 0 AS links, u.found_by & {BY_SITEMAP} <> 0 AS maps
-             FROM urls AS u
-             LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key
-             WHERE (p.{DOCUMENT} AND {IS_PAGE} AND u.outcome <> '{Outcome.SOFT_404}') OR ({waits}))
-        JOIN hosts AS h USING (host_id) GROUP BY host_id
-    """  # noqa: S608  # our own text
-    return [(host, held, CaptureLists(links, maps, both)) for host, held, links, maps, both in cell.rows(sql)]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import heapq
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
-from teia.frontier.cell.rows import url_from
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.tables.counts import HostOutcome, outcomes_by_host
 from teia.records import Outcome
 from teia.views.reports.outcomes import code_of, describe_outcome
 from teia.views.reports.source import Source, share_of
 
 EXAMPLES = 3
-IS_ERROR = f"outcome NOT IN ('', '{Outcome.ALIAS}') AND outcome NOT GLOB '[23][0-9][0-9]'"
 REFUSED = frozenset(
     {
         Outcome.ROBOTS,
@@ -80,27 +85,48 @@ def kind_of(outcome: str) -> str:
 
 def errors(source: Source, top: int = 20) -> Errors:
     """Count failures by outcome and by host."""
-    visited = sum(n for (n,) in source.rows("SELECT count(*) FROM urls WHERE outcome <> ''"))
-    rows = _by_outcome(source)
-    return Errors(visited, sum(row.urls for row in rows), rows, _by_host(source, top))
+    tally = _Tally()
+    failing = (host for cell in source.frontiers for host in tally.add(cell))
+    worst = heapq.nsmallest(top, failing, key=lambda host: (-host.errors, host.host))
+    return Errors(tally.visited, tally.urls.total(), _by_outcome(source, tally), tuple(worst))
 
 
-def _by_outcome(source: Source) -> tuple[ErrorRow, ...]:
-    # Beside min() SQLite takes the other columns from the row that has the least: one example a cell in one pass.
-    sql = f"""
-        SELECT outcome, n, hosts, h.name, tail FROM
-            (SELECT outcome, count(*) AS n, count(DISTINCT host_id) AS hosts, min(key), host_id, tail
-             FROM urls WHERE {IS_ERROR} GROUP BY outcome)
-        JOIN hosts AS h USING (host_id)
-    """  # noqa: S608  # our own text
-    urls: dict[str, int] = defaultdict(int)
-    hosts: dict[str, int] = defaultdict(int)
-    examples: dict[str, list[str]] = defaultdict(list)
-    for outcome, number, on_hosts, host, tail in source.rows(sql):
-        urls[outcome] += number
-        # A host lies in one cell, so that numbers of hosts add up.
-        hosts[outcome] += on_hosts
-        examples[outcome].append(url_from(host, tail))
+def is_error(outcome: str) -> bool:
+    """Tell whether the outcome of a visit is a failure."""
+    return outcome != Outcome.ALIAS and not re.fullmatch("[23][0-9][0-9]", outcome)
+
+
+class _Tally:
+    """The visited URLs, and by outcome: the failed ones, the hosts that have some, one example of each cell."""
+
+    def __init__(self) -> None:
+        self.visited = 0
+        self.urls: Counter[str] = Counter()
+        self.hosts: Counter[str] = Counter()
+        self.examples: dict[str, list[str]] = defaultdict(list)
+
+    def add(self, cell: FrontierCell) -> Iterator[HostErrors]:
+        """Count the URLs of a cell; yield its hosts with failures."""
+        examples: dict[str, HostOutcome] = {}
+        for host, outcomes in groupby(outcomes_by_host(cell), attrgetter("host")):
+            counted = list(outcomes)
+            visited = sum(each.urls for each in counted)
+            self.visited += visited
+            failed = [each for each in counted if is_error(each.outcome)]
+            for each in failed:
+                self.urls[each.outcome] += each.urls
+                self.hosts[each.outcome] += 1
+                examples[each.outcome] = min(each, examples.get(each.outcome, each), key=attrgetter("key"))
+            if failed:
+                errors = sum(each.urls for each in failed)
+                mostly = min(failed, key=lambda each: (-each.urls, each.outcome)).outcome
+                yield HostErrors(host, errors, share_of(errors, visited), mostly)
+        for outcome, each in examples.items():
+            self.examples[outcome].append(each.example)
+
+
+def _by_outcome(source: Source, tally: _Tally) -> tuple[ErrorRow, ...]:
+    urls = tally.urls
     # The newest message of each outcome.
     details = dict(
         source.log.query(
@@ -116,22 +142,9 @@ def _by_outcome(source: Source) -> tuple[ErrorRow, ...]:
             describe_outcome(each),
             urls[each],
             share_of(urls[each], total),
-            hosts[each],
+            tally.hosts[each],
             details.get(each) or "",
-            tuple(examples[each][:EXAMPLES]),
+            tuple(tally.examples[each][:EXAMPLES]),
         )
         for each in sorted(urls, key=lambda name: (-urls[name], name))
     )
-
-
-def _by_host(source: Source, top: int) -> tuple[HostErrors, ...]:
-    sql = f"""
-        SELECT h.name, errors, visited,
-            (SELECT outcome FROM urls AS u WHERE u.slot = h.slot AND u.host_id = h.host_id AND {IS_ERROR}
-             GROUP BY outcome ORDER BY count(*) DESC, outcome LIMIT 1)
-        FROM (SELECT host_id, count(*) AS visited, sum({IS_ERROR}) AS errors
-              FROM urls WHERE outcome <> '' GROUP BY host_id HAVING errors > 0 ORDER BY errors DESC LIMIT ?)
-        JOIN hosts AS h USING (host_id)
-    """  # noqa: S608  # our own text
-    rows = [HostErrors(host, n, share_of(n, visited), mostly) for host, n, visited, mostly in source.rows(sql, top)]
-    return tuple(sorted(rows, key=lambda row: (-row.errors, row.host))[:top])

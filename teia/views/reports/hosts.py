@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 
 from teia.fetch.robots import parse_robots
-from teia.frontier.cell.alias_evidence import ALIAS
-from teia.frontier.cell.schema import LANE_REFRESH, STATE_EXCLUDED, STATE_FAILED
-from teia.records import Outcome
-from teia.views.reports.source import DOCUMENT, OpenCell, Source
+from teia.frontier.cell.alias_evidence import ALIAS, alias_row, pair_names
+from teia.frontier.tables.hosts import HostRow, UrlCounts, all_hosts, count_documents, count_urls
+from teia.views.reports.source import OpenCell, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,52 +59,43 @@ class _Times:
 
 def hosts(source: Source, top: int = 25) -> Hosts:
     """Describe the servers with the most URLs."""
-    known = sum(n for (n,) in source.rows("SELECT count(*) FROM hosts"))
-    parked = sum(n for (n,) in source.rows("SELECT count(*) FROM hosts WHERE parked <> ''"))
-    aliases = sum(n for (n,) in source.rows("SELECT count(*) FROM aliases WHERE state = ?", ALIAS))
+    known = parked = aliases = 0
+    found: list[tuple[OpenCell, HostRow, UrlCounts]] = []
+    for cell in source.cells:
+        hosts_of_cell = {host.host_id: host for host in all_hosts(cell.frontier)}
+        known += len(hosts_of_cell)
+        parked += sum(bool(host.parked) for host in hosts_of_cell.values())
+        aliases += sum(state == ALIAS for *_, state in pair_names(cell.frontier))
+        largest = heapq.nlargest(top, count_urls(cell.frontier), key=lambda each: each[1].known)
+        found += [(cell, hosts_of_cell[host_id], counts) for host_id, counts in largest]
     # The largest hosts of each cell contain the largest of all.
-    found = [(cell, row) for cell in source.cells for row in cell.rows(_SQL, top)]
-    found = sorted(found, key=lambda each: (-each[1][2], each[1][1]))[:top]
+    shown = sorted(found, key=lambda each: (-each[2].known, each[1].name))[:top]
     # One query for all hosts that are shown.
-    times = _times(source, [row[1] for _, row in found])
-    return Hosts(known, parked, aliases, tuple(_row(source, cell, row, times) for cell, row in found))
+    times = _times(source, [host.name for _, host, _ in shown])
+    return Hosts(known, parked, aliases, tuple(_row(source, *each, times) for each in shown))
 
 
-_SQL = f"""
-    SELECT h.host_id, h.name, n.urls,
-        (SELECT count(*) FROM pages AS p WHERE p.slot = h.slot AND p.host_id = h.host_id AND {DOCUMENT}),
-        (SELECT count(*) FROM queue AS q WHERE q.slot = h.slot AND q.host_id = h.host_id AND q.lane < {LANE_REFRESH}),
-        n.failed, n.excluded, h.requests, h.bytes, h.parked, n.soft,
-        coalesce((SELECT a.other FROM aliases AS a
-                  WHERE a.slot = h.slot AND a.host_id = h.host_id AND a.state = {ALIAS}), '')
-    FROM (SELECT host_id, count(*) AS urls, sum(state = {STATE_FAILED}) AS failed,
-                 sum(state = {STATE_EXCLUDED}) AS excluded, sum(outcome = '{Outcome.SOFT_404}') AS soft
-          FROM urls GROUP BY host_id ORDER BY urls DESC LIMIT ?) AS n
-    JOIN hosts AS h USING (host_id)
-"""  # noqa: S608  # our own text
-
-
-def _row(source: Source, cell: OpenCell, row: tuple[object, ...], times: dict[str, _Times]) -> HostReportRow:
-    host_id, host, urls, pages, queued, failed, excluded, requests, received, parked, soft_404, alias_of = row
-    host_times = times.get(str(host), _Times())
-    delay_s = _crawl_delay_s(cell, host_id, str(host), source.agent)
+def _row(source: Source, cell: OpenCell, host: HostRow, urls: UrlCounts, times: dict[str, _Times]) -> HostReportRow:
+    host_times = times.get(host.name, _Times())
+    pair = alias_row(cell.frontier, host.name)
     return HostReportRow(
-        str(host),
+        host.name,
         cell.number,
-        *(urls, pages, queued, failed, excluded, requests, received),  # type: ignore[arg-type]  # integers by the schema
+        urls.known,
+        count_documents(cell.frontier, host.slot, host.host_id),
+        *(urls.queued, urls.failed, urls.excluded, host.requests, host.bytes),
         host_times.rest_s,
-        delay_s,
+        _crawl_delay_s(cell, host.host_id, host.name, source.agent),
         host_times.response_s,
         host_times.slowest_s,
-        str(parked),
-        soft_404,  # type: ignore[arg-type]  # an integer too
-        str(alias_of),
+        host.parked,
+        urls.soft_404,
+        pair.other if pair is not None else "",
     )
 
 
-def _crawl_delay_s(cell: OpenCell, host_id: object, host: str, agent: str) -> float | None:
+def _crawl_delay_s(cell: OpenCell, host_id: int, host: str, agent: str) -> float | None:
     """Return the longest Crawl-delay for us in the host's robots.txt files."""
-    assert isinstance(host_id, int)
     robots_rows = cell.frontier.robots_of(host_id, host)
     delays = [parse_robots(body, agent).crawl_delay_s for _, _, _, status, body in robots_rows if status == 200]
     return max((each for each in delays if each is not None), default=None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import (
     BY_FEED,
     BY_LINK,
@@ -15,6 +14,7 @@ from teia.frontier.cell.schema import (
     BY_SITEMAP,
     STATE_NAMES,
 )
+from teia.frontier.tables.counts import most_linked, urls_by_in_links, urls_by_source
 from teia.views.reports.source import Source, share_of
 
 WAYS = {
@@ -114,7 +114,7 @@ def _spread(source: Source) -> tuple[tuple[InlinkRange, ...], int, int]:
     """Count URLs by references to them in doubling buckets (0, 1, 2 to 3, …); return also all URLs, all references."""
     urls: Counter[int] = Counter()
     in_links = 0
-    for references, number in source.rows("SELECT in_links, count(*) FROM urls GROUP BY in_links"):
+    for references, number in sum(map(urls_by_in_links, source.frontiers), Counter[int]()).items():
         # Bucket n has 2^(n-1) to 2^n - 1 references, bucket 0 has none.
         urls[min(references.bit_length(), LARGEST + 1)] += number
         in_links += references * number
@@ -128,8 +128,8 @@ def _spread(source: Source) -> tuple[tuple[InlinkRange, ...], int, int]:
 
 def _how_found(source: Source) -> tuple[HowFound, ...]:
     masks: Counter[int] = Counter()
-    for mask, number in source.rows("SELECT found_by, count(*) FROM urls GROUP BY found_by"):
-        masks[mask] += number
+    for cell in source.frontiers:
+        masks += urls_by_source(cell)
     return tuple(
         # Exactly this bit: the URL came in no other way.
         HowFound(way, sum(number for mask, number in masks.items() if mask & bit), masks[bit])
@@ -138,13 +138,9 @@ def _how_found(source: Source) -> tuple[HowFound, ...]:
 
 
 def _most_linked(source: Source, top: int) -> tuple[LinkedUrl, ...]:
-    sql = """
-        SELECT h.name, tail, in_links, depth, state FROM
-            (SELECT host_id, tail, in_links, depth, state FROM urls WHERE in_links > 0 ORDER BY in_links DESC LIMIT ?)
-        JOIN hosts AS h USING (host_id)
-    """
     rows = [
-        LinkedUrl(url_from(host, tail), number, depth, STATE_NAMES[state])
-        for host, tail, number, depth, state in source.rows(sql, top)
+        LinkedUrl(url, number, depth, STATE_NAMES[state])
+        for cell in source.frontiers
+        for url, number, depth, state in most_linked(cell, top)
     ]
     return tuple(sorted(rows, key=lambda row: (-row.in_links, row.url))[:top])

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from teia.frontier.tables.counts import urls_by_outcome
 from teia.records import Outcome
 from teia.views.reports.source import Source, share_of
 
@@ -61,8 +62,8 @@ class Outcomes:
 def outcomes(source: Source, top: int = 0) -> Outcomes:  # noqa: ARG001  # every outcome is shown
     """Count the URLs of a collection by outcome, the most frequent first."""
     by_url: Counter[str] = Counter()
-    for outcome, number in source.rows("SELECT outcome, count(*) FROM urls WHERE outcome <> '' GROUP BY outcome"):
-        by_url[outcome] += number
+    for cell in source.frontiers:
+        by_url += urls_by_outcome(cell)
     sql = "SELECT outcome, count(*) FROM fetches WHERE kind NOT IN ('robots', 'probe') GROUP BY outcome"
     by_request = {outcome: int(number) for outcome, number in source.log.query(sql).rows}
     # A request may have had another outcome than the URL's last visit.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from itertools import chain
 
-from teia.views.reports.source import ANSWERED, DOCUMENT, Source, share_of
+from teia.frontier.tables.hosts import documents_by_host
+from teia.views.reports.source import ANSWERED, Source, share_of
 
 TOP_SHARES = (0.01, 0.02, 0.05, 0.08, 0.10, 0.20, 0.50)
 """Parts of all servers whose documents are counted; 8% is T8's."""
@@ -65,13 +67,9 @@ class Servers:
 
 def servers(source: Source, top: int = 25) -> Servers:
     """Rank servers by the documents held from them, and spread the answers over time."""
-    sql = f"""
-        SELECT h.name, n FROM (SELECT host_id, count(*) AS n FROM pages WHERE {DOCUMENT} GROUP BY host_id)
-        JOIN hosts AS h USING (host_id)
-    """  # noqa: S608  # our own text
     largest: list[tuple[int, str]] = []
     counts: list[int] = []
-    for host, number in source.rows(sql):
+    for host, number in chain.from_iterable(map(documents_by_host, source.frontiers)):
         counts.append(number)
         heapq.heappush(largest, (number, host))
         if len(largest) > max(1, top):

@@ -16,12 +16,8 @@ from teia.collections.stored import saved
 from teia.config.sections import Config
 from teia.crawler.fetch_rows import log_part
 from teia.frontier.cell.cell import FrontierCell
-from teia.sqlite import sqlite_errors
 from teia.store.root import CellFolder, Root
 from teia.store.sql import FetchLog
-
-DOCUMENT = "status BETWEEN 200 AND 299 AND file <> ''"
-"""Condition on `pages`: there is a good capture."""
 
 ANSWERED = "kind NOT IN ('robots', 'probe') AND status BETWEEN 200 AND 299 AND decoded_bytes > 0"
 """Condition on the fetch log: an answer that brought a document."""
@@ -38,10 +34,6 @@ class OpenCell:
     def number(self) -> int:
         return self.folder.number
 
-    def rows(self, sql: str, *values: Any) -> Iterator[tuple[Any, ...]]:
-        with sqlite_errors(self.frontier.path):
-            yield from self.frontier.db.execute(sql, values)
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -56,10 +48,9 @@ class Source:
     def agent(self) -> str:
         return self.config.courtesy.user_agent
 
-    def rows(self, sql: str, *values: Any) -> Iterator[tuple[Any, ...]]:
-        """Yield every cell's rows, one cell after the other; the same key may come from several."""
-        for cell in self.cells:
-            yield from cell.rows(sql, *values)
+    @property
+    def frontiers(self) -> list[FrontierCell]:
+        return [cell.frontier for cell in self.cells]
 
 
 @contextmanager
@@ -70,10 +61,7 @@ def snapshot(root: Root, collection: str) -> Iterator[tuple[OpenCell, ...]]:
         for folder in root.collection(collection).cells():
             frontier = FrontierCell(folder.frontier, read_only=True)
             stack.callback(frontier.close)
-            with sqlite_errors(frontier.path):
-                # A transaction begins with its first read, not with BEGIN.
-                frontier.db.execute("BEGIN")
-                frontier.db.execute("SELECT count(*) FROM meta").fetchone()  # the first look fixes the instant
+            frontier.begin_snapshot()
             cells.append(OpenCell(folder, frontier))
         yield tuple(cells)
 

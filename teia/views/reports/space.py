@@ -6,7 +6,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from teia.durable import disk_errors
-from teia.views.reports.source import DOCUMENT, OpenCell, Source, share_of
+from teia.frontier.tables.counts import documents_by_type
+from teia.views.reports.source import OpenCell, Source, share_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def space(source: Source, top: int = 0) -> SpaceReport:  # noqa: ARG001  # every
 
 def _space_of(cell: OpenCell, wire: int, decoded: int) -> CellSpace:
     folder = cell.folder
-    ((documents,),) = cell.rows(f"SELECT count(*) FROM pages WHERE {DOCUMENT}")  # noqa: S608  # our own text
+    documents = documents_by_type(cell.frontier).total()
     return CellSpace(
         cell.number,
         documents,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from teia.frontier.cell.schema import LANE_LATER
-from teia.frontier.traps.pattern_table import HostPatterns
+from teia.frontier.tables.counts import suspects_by_pattern
+from teia.frontier.traps.pattern_table import HostPatterns, suspicious_hosts
 from teia.frontier.traps.suspicion import SHAPE, Pattern, PatternState
 from teia.views.reports.source import OpenCell, Source
 
@@ -57,18 +57,8 @@ def traps(source: Source, top: int = 25) -> Traps:
 
 
 def _rows(cell: OpenCell) -> Iterator[TrapRow]:
-    sql = """
-        SELECT u.host_id, abs(u.pattern), count(*) FROM queue AS q
-        JOIN urls AS u ON u.slot = q.slot AND u.host_id = q.host_id AND u.key = q.key
-        WHERE q.lane = ? GROUP BY 1, 2
-    """
-    waiting = {(host_id, number): count for host_id, number, count in cell.rows(sql, LANE_LATER)}
-    sql = """
-        SELECT DISTINCT h.name, h.host_id, h.slot FROM patterns AS p JOIN hosts AS h ON h.host_id = p.host_id
-        WHERE p.standing <> ? OR p.refused > 0
-    """
-    # Read at once, because `load` uses the same connection.
-    for host, host_id, slot in list(cell.rows(sql, int(PatternState.OPEN))):
+    waiting = suspects_by_pattern(cell.frontier)
+    for host, host_id, slot in suspicious_hosts(cell.frontier):
         known = HostPatterns(host, host_id, slot)
         known.load(cell.frontier)
         for pattern in known.by_number.values():

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from teia.views.reports.source import ANSWERED, DOCUMENT, Source, share_of
+from teia.frontier.tables.counts import documents_by_type
+from teia.views.reports.source import ANSWERED, Source, share_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,8 @@ class Types:
 def types(source: Source, top: int = 0) -> Types:
     """Count documents and bytes by media type; all types if `top` is 0."""
     held: Counter[str] = Counter()
-    # S608: our own text, here and below
-    for name, number in source.rows(f"SELECT media_type, count(*) FROM pages WHERE {DOCUMENT} GROUP BY 1"):  # noqa: S608
-        held[name] += number
+    for cell in source.frontiers:
+        held += documents_by_type(cell)
     sums = "count(*), coalesce(sum(bytes), 0), coalesce(sum(decoded_bytes), 0)"
     sql = f"SELECT coalesce(media_type, ''), {sums} FROM fetches WHERE {ANSWERED} GROUP BY 1"  # noqa: S608
     received = {row[0]: tuple(map(int, row[1:])) for row in source.log.query(sql).rows}

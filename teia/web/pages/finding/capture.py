@@ -16,8 +16,9 @@ from fastapi import Query
 from teia.clock import from_iso, iso_utc
 from teia.crawler.child.read_copy import HTML
 from teia.crawler.keep_fresh.page_freshness import freshness_of
-from teia.crawler.lookup import Lookup, UrlEntry, VisitEntry
+from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import UsageError
+from teia.frontier.tables.pages import VisitEntry
 from teia.parse.headers import parse_head
 from teia.parse.mime import content_type, effective_type
 from teia.urls import from_user

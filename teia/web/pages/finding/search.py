@@ -10,6 +10,7 @@ from fastapi import Query, Request
 from teia.clock import iso_utc
 from teia.collections.reports import CrawlReports
 from teia.collections.series import MIN_REVISITED
+from teia.frontier.tables.page_changes import last_change_s
 from teia.search.query.notes import QueryNote
 from teia.search.query.query_language import accepted_languages
 from teia.search.serve.searcher import SearchOptions
@@ -171,9 +172,7 @@ def home(request: Request, site: SiteDep) -> HomeView:
 def _newest_s(site: Installation, name: str) -> float | None:
     """Return the last time a collection saw a new or changed page."""
     with site.lookup(name) as lookup:
-        sql = "SELECT last_change_s FROM pages ORDER BY change DESC LIMIT 1"
-        rows = [cell.db.execute(sql).fetchone() for cell in lookup.cells]
-    return max((row[0] for row in rows if row is not None), default=None)
+        return max((at_s for cell in lookup.cells if (at_s := last_change_s(cell)) is not None), default=None)
 
 
 def _mean_freshness(site: Installation, names: list[str]) -> float | None:

@@ -1,0 +1,9 @@
+"""Verbs on a cell's tables for the other packages, which have no SQL of their own on them.
+
+pages         URLs, their pages and their visits
+page_changes  pages in the order of their last changes, for the index
+hosts         hosts, and how many URLs each has
+counts        counts for reports
+captures      locations of captures in the archive
+pending_log   rows of the fetch log that are not yet in Parquet files
+"""

@@ -1,0 +1,117 @@
+"""Counts of a cell's URLs and pages, for reports. Reads only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from teia.frontier.cell.connection import CellConnection
+from teia.frontier.cell.rows import url_from
+from teia.frontier.cell.schema import LANE_LATER, STATE_QUEUED
+from teia.records import Outcome
+
+_DOCUMENT = "status BETWEEN 200 AND 299 AND file <> ''"
+
+
+def urls_by_outcome(cell: CellConnection) -> Counter[str]:
+    """Count the visited URLs by the outcome of their last visit."""
+    return Counter(dict(cell.rows("SELECT outcome, count(*) FROM urls WHERE outcome <> '' GROUP BY 1")))
+
+
+def urls_by_in_links(cell: CellConnection) -> Counter[int]:
+    """Count the URLs by their number of in-links."""
+    return Counter(dict(cell.rows("SELECT in_links, count(*) FROM urls GROUP BY 1")))
+
+
+def urls_by_source(cell: CellConnection) -> Counter[int]:
+    """Count the URLs by their sources, the bits BY_…."""
+    return Counter(dict(cell.rows("SELECT found_by, count(*) FROM urls GROUP BY 1")))
+
+
+def documents_by_type(cell: CellConnection) -> Counter[str]:
+    """Count the good captures by media type."""
+    sql = f"SELECT media_type, count(*) FROM pages WHERE {_DOCUMENT} GROUP BY 1"  # noqa: S608  # our own text
+    return Counter(dict(cell.rows(sql)))
+
+
+class HostOutcome(NamedTuple):
+    """The URLs of one host with one outcome; `example` is the one with the least key."""
+
+    host: str
+    outcome: str
+    urls: int
+    key: int
+    example: str
+
+
+def outcomes_by_host(cell: CellConnection) -> Iterator[HostOutcome]:
+    """Count the visited URLs by host and outcome, one host after the other."""
+    # Beside min() SQLite takes the other columns from the row that has the least: one example in the same pass.
+    sql = """
+        SELECT h.name, outcome, n, key, tail FROM
+            (SELECT host_id, outcome, count(*) AS n, min(key) AS key, tail FROM urls WHERE outcome <> ''
+             GROUP BY slot, host_id, outcome)
+        JOIN hosts AS h USING (host_id) ORDER BY host_id
+    """
+    for host, outcome, urls, key, tail in cell.rows(sql):
+        yield HostOutcome(host, outcome, urls, key, url_from(host, tail))
+
+
+def count_kept(cell: CellConnection) -> int:
+    """Return the number of good pages that are not gone."""
+    return int(cell.row("SELECT count(*) FROM pages WHERE status BETWEEN 200 AND 299 AND NOT is_gone")[0])
+
+
+def most_linked(cell: CellConnection, limit: int) -> list[tuple[str, int, int, int]]:
+    """Return (URL, in-links, depth, state) of the URLs with the most in-links."""
+    sql = """
+        SELECT h.name, tail, in_links, depth, state FROM
+            (SELECT host_id, tail, in_links, depth, state FROM urls WHERE in_links > 0 ORDER BY in_links DESC LIMIT ?)
+        JOIN hosts AS h USING (host_id)
+    """
+    return [
+        (url_from(host, tail), in_links, depth, state) for host, tail, in_links, depth, state in cell.rows(sql, limit)
+    ]
+
+
+class SourceOverlap(NamedTuple):
+    """The pages of one host by two sets of sources: `held` have a capture; in the first set, the second, and both."""
+
+    host: str
+    held: int
+    first: int
+    second: int
+    both: int
+
+
+def overlap_by_host(
+    cell: CellConnection, first: int, second: int, media_types: Collection[str]
+) -> Iterator[SourceOverlap]:
+    """Compare two sets of sources (bits BY_…) of every host.
+
+    Counted are good captures of some media types, and URLs that were never visited and are queued.
+    """
+    marks = ", ".join("?" * len(media_types))
+    sql = f"""
+        SELECT h.name, sum(held), sum(first), sum(second), sum(first AND second) FROM
+            (SELECT u.host_id, p.status IS NOT NULL AS held, u.found_by & ? <> 0 AS first,
+                    u.found_by & ? <> 0 AS second
+             FROM urls AS u
+             LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key
+             WHERE (p.{_DOCUMENT} AND p.media_type IN ({marks}) AND u.outcome <> '{Outcome.SOFT_404}')
+                OR (u.state = {STATE_QUEUED} AND p.status IS NULL))
+        JOIN hosts AS h USING (host_id) GROUP BY host_id
+    """  # noqa: S608  # our own text
+    for row in cell.rows(sql, first, second, *media_types):
+        yield SourceOverlap(*row)
+
+
+def suspects_by_pattern(cell: CellConnection) -> dict[tuple[int, int], int]:
+    """Count the URLs that wait as possible traps, by host id and number of their pattern."""
+    sql = """
+        SELECT u.host_id, abs(u.pattern), count(*) FROM queue AS q
+        JOIN urls AS u ON u.slot = q.slot AND u.host_id = q.host_id AND u.key = q.key
+        WHERE q.lane = ? GROUP BY 1, 2
+    """
+    return {(host_id, number): count for host_id, number, count in cell.rows(sql, LANE_LATER)}

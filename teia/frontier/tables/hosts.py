@@ -1,0 +1,109 @@
+"""Hosts of a cell: their rows, and how many URLs each has. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from teia.frontier.cell.connection import CellConnection
+from teia.frontier.cell.schema import LANE_DUE, LANE_NEW, STATE_DONE, STATE_EXCLUDED, STATE_FAILED, STATE_QUEUED
+from teia.records import Outcome
+
+
+class HostRow(NamedTuple):
+    """One host. `parked` is the reason why it is not requested, if any; `bytes` are those received from it."""
+
+    host_id: int
+    slot: int
+    name: str
+    found_s: float
+    requests: int
+    bytes: int
+    parked: str
+    address: str
+    response_s: float
+
+
+class UrlCounts(NamedTuple):
+    """Numbers of URLs of a host, by state; `soft_404` are among the done ones."""
+
+    known: int = 0
+    queued: int = 0
+    done: int = 0
+    failed: int = 0
+    excluded: int = 0
+    soft_404: int = 0
+
+
+_COLUMNS = ", ".join(HostRow._fields)
+
+
+def all_hosts(cell: CellConnection) -> Iterator[HostRow]:
+    """Yield every host, in the order of their numbers."""
+    for row in cell.rows(f"SELECT {_COLUMNS} FROM hosts ORDER BY host_id"):  # noqa: S608  # our own names
+        yield HostRow(*row)
+
+
+def find(cell: CellConnection, host_id: int) -> HostRow | None:
+    """Return the row of a host; None if it is unknown, or left with its site for another cell."""
+    row = cell.row(f"SELECT {_COLUMNS} FROM hosts WHERE host_id = ?", host_id)  # noqa: S608  # our own names
+    return None if row is None else HostRow(*row)
+
+
+def count_urls(cell: CellConnection) -> Iterator[tuple[int, UrlCounts]]:
+    """Count the URLs of every host; yield its number and the counts."""
+    sql = f"""
+        SELECT host_id, count(*), sum(state = {STATE_QUEUED}), sum(state = {STATE_DONE}), sum(state = {STATE_FAILED}),
+            sum(state = {STATE_EXCLUDED}), sum(outcome = '{Outcome.SOFT_404}') FROM urls GROUP BY slot, host_id
+    """  # noqa: S608  # our own numbers
+    return ((host_id, UrlCounts(*counts)) for host_id, *counts in cell.rows(sql))
+
+
+def documents_by_host(cell: CellConnection) -> Iterator[tuple[str, int]]:
+    """Count the good captures of every host that has one, by its name."""
+    sql = """
+        SELECT h.name, n FROM (SELECT host_id, count(*) AS n FROM pages
+            WHERE status BETWEEN 200 AND 299 AND file <> '' GROUP BY slot, host_id)
+        JOIN hosts AS h USING (host_id)
+    """
+    return cell.rows(sql)
+
+
+def count_documents(cell: CellConnection, slot: int, host_id: int) -> int:
+    """Return the number of good captures of a host."""
+    sql = "SELECT count(*) FROM pages WHERE slot = ? AND host_id = ? AND status BETWEEN 200 AND 299 AND file <> ''"
+    return int(cell.row(sql, slot, host_id)[0])
+
+
+def count_queued(cell: CellConnection, now_s: float) -> dict[int, dict[int, tuple[int, int]]]:
+    """Count the queued URLs of every host, by its number and by lane: all, and those of rank now or earlier."""
+    sql = "SELECT host_id, lane, count(*), sum(rank <= ?) FROM queue GROUP BY slot, host_id, lane"
+    found: dict[int, dict[int, tuple[int, int]]] = {}
+    for host_id, lane, count, due in cell.rows(sql, int(now_s * 1000)):
+        found.setdefault(host_id, {})[lane] = (count, due)
+    return found
+
+
+def count_new(cell: CellConnection, slot: int, host_id: int) -> int:
+    """Return the number of new URLs of a host that wait to be visited."""
+    sql = "SELECT count(*) FROM queue WHERE slot = ? AND host_id = ? AND lane = ?"
+    return int(cell.row(sql, slot, host_id, LANE_NEW)[0])
+
+
+def count_ahead(cell: CellConnection, slot: int, host_id: int, at: tuple[int, int], limit: int) -> int:
+    """Return the number of a host's URLs that come before a new one at (rank, key), as far as `limit`."""
+    sql = """
+        SELECT count(*) FROM (SELECT 1 FROM queue WHERE slot = ? AND host_id = ?
+            AND (lane = ? OR (lane = ? AND (rank, key) < (?, ?))) LIMIT ?)
+    """
+    return int(cell.row(sql, slot, host_id, LANE_DUE, LANE_NEW, *at, limit)[0])
+
+
+def largest_host(cell: CellConnection) -> tuple[str, int]:
+    """Return the host with the most visited pages, and how many; an empty name if there is none."""
+    sql = """
+        SELECT h.name, count(*) FROM pages AS p JOIN hosts AS h USING (host_id)
+        GROUP BY p.host_id ORDER BY 2 DESC LIMIT 1
+    """
+    name, number = cell.row(sql) or ("", 0)
+    return str(name), int(number)
