@@ -41,6 +41,7 @@ from teia.crawler.sites.trap_notes import next_urls, note_visit
 from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull
 from teia.frontier.cell import counted_links, mail, shorter_paths
+from teia.frontier.cell.connection import RowKey
 from teia.frontier.cell.reconsider import END, progress, reconsider
 from teia.frontier.cell.rows import CaptureLocation, FoundUrl, PageRow, ProbeResult, QueuedUrl, SettledVisit, merge_via
 from teia.frontier.cell.schema import STATE_FAILED, STATE_QUEUED
@@ -392,7 +393,7 @@ class Committer:
         # The position is committed with the pages: the next start cuts the archive here.
         note_position(frontier, cell.archive.position, sum(map(len, stored.values())))
 
-    def _settle(self, cell: Cell, visit: ActiveVisit, archived: CaptureLocation) -> list[counted_links.RowKey]:
+    def _settle(self, cell: Cell, visit: ActiveVisit, archived: CaptureLocation) -> list[RowKey]:
         """Settle a visit; return the pages whose links no longer count, because a probe showed soft 404s."""
         queue, item, fetched = visit.queue, visit.item, visit.fetched
         if visit.was_requested:
@@ -500,7 +501,7 @@ class Committer:
         self,
         cell: Cell,
         links: dict[int, dict[LinkKey, FoundUrl]],
-        row_key: counted_links.RowKey,
+        row_key: RowKey,
         targets: counted_links.Targets,
     ) -> set[int]:
         """Store the set of a page's links and take back links that are gone; return the keys of new links."""

@@ -7,7 +7,7 @@ its database: readers hold those in memory, and a stop has to move the rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -127,11 +127,8 @@ def log_parts(root: Root, collection: str) -> list[LogPart]:
     """Return the logs of a collection's cells as readers see them."""
     parts = []
     for folder in root.collection(collection).cells():
-        cell = FrontierCell(folder.frontier, read_only=True)
-        try:
+        with closing(FrontierCell(folder.frontier, read_only=True)) as cell:
             parts.append(log_part(cell, folder.log))
-        finally:
-            cell.close()
     return parts
 
 

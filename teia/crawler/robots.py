@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from teia.config.sections import CourtesySettings, LimitSettings
-from teia.fetch.robots import RobotsRules, rules_from_answer
+from teia.fetch.robots import RobotsRules, parse_robots, rules_from_answer
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import QueuedUrl
 from teia.records import Outcome
 from teia.urls import key_of
@@ -120,3 +121,10 @@ class RobotsCache:
     def next_hop(item: QueuedUrl, redirect_to: str) -> QueuedUrl:
         """Return the robots.txt request for the next redirect hop."""
         return replace(item, url=redirect_to, key=key_of(redirect_to), hops=item.hops + 1)
+
+
+def stored_crawl_delay_s(frontier: FrontierCell, host_id: int, host: str, agent: str) -> float | None:
+    """Return the longest Crawl-delay for us in a host's stored robots.txt files; None if there is none."""
+    files = frontier.robots_of(host_id, host)
+    delays = [parse_robots(body, agent).crawl_delay_s for *_, status, body in files if status == 200]
+    return max((each for each in delays if each is not None), default=None)

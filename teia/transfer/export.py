@@ -11,7 +11,7 @@ import errno
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -180,11 +180,8 @@ def export_log(root: Root, name: str, file: BinaryIO) -> ExportResult:
     done = ExportResult(files=1)
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
         for folder in root.collection(name).cells():
-            cell = FrontierCell(folder.frontier, read_only=True)
-            try:
+            with closing(FrontierCell(folder.frontier, read_only=True)) as cell:
                 part = log_part(cell, folder.log)
-            finally:
-                cell.close()
             for path in log_files(part):
                 with pq.ParquetFile(path) as parquet:
                     for batch in parquet.iter_batches():

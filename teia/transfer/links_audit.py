@@ -38,6 +38,7 @@ from teia.frontier.cell import counted_links, mail
 from teia.frontier.cell.alias_evidence import pair_names
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.change_order import reorder_queue
+from teia.frontier.cell.connection import RowKey
 from teia.frontier.queue.ledger import Ledger
 from teia.frontier.tables.pages import all_pages, url_of, visits_of
 from teia.frontier.traps.pattern_table import refusing_hosts
@@ -95,7 +96,7 @@ class _ReadPage(NamedTuple):
     stored: bytes | None
 
     @property
-    def row_key(self) -> counted_links.RowKey:
+    def row_key(self) -> RowKey:
         return self.slot, self.host_id, self.key
 
 

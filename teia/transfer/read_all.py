@@ -6,7 +6,7 @@ Every database is opened read-only, so a reader can neither hold up the crawler 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 from teia.clock import iso_utc
@@ -65,11 +65,8 @@ def _log_for_audit(parts: list[LogPart]) -> FetchLog | PendingLog:
 def known_urls(root: Root, collection: str) -> Iterator[dict[str, Any]]:
     """Yield every URL a collection knows, as `teia export urls` writes it, in the order of the cells."""
     for folder in root.collection(collection).cells():
-        cell = FrontierCell(folder.frontier, read_only=True)
-        try:
+        with closing(FrontierCell(folder.frontier, read_only=True)) as cell:
             yield from map(_exported, all_urls(cell))
-        finally:
-            cell.close()
 
 
 def _exported(known: CellUrl) -> dict[str, Any]:
@@ -89,11 +86,8 @@ def _exported(known: CellUrl) -> dict[str, Any]:
 
 def committed_archive(folder: CellFolder) -> Position | None:
     """Return the committed end of a cell's archive; a running crawler may be writing behind it."""
-    cell = FrontierCell(folder.frontier, read_only=True)
-    try:
+    with closing(FrontierCell(folder.frontier, read_only=True)) as cell:
         return committed_position(cell)
-    finally:
-        cell.close()
 
 
 def audit_archives(root: Root, collection: str) -> Audit:

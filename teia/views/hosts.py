@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from teia.collections.stored import saved
 from teia.config.sections import Config
 from teia.crawler.keep_fresh.bound import WEEK_S
-from teia.fetch.robots import parse_robots
+from teia.crawler.robots import stored_crawl_delay_s
 from teia.frontier.cell.schema import (
     LANE_DUE,
     LANE_LATER,
@@ -182,10 +182,7 @@ def _crawl_delay_s(cell: OpenCell, line: HostLine, config: Config) -> float:
     """Return the Crawl-delay of a host, as far as we obey it."""
     if not config.courtesy.robots:
         return 0.0
-    robots_rows = cell.frontier.robots_of(line.host_id, line.host)
-    agent = config.courtesy.user_agent
-    crawl_delays = [parse_robots(body, agent).crawl_delay_s or 0.0 for *_, status, body in robots_rows if status == 200]
-    delay_s = max(crawl_delays, default=0.0)
+    delay_s = stored_crawl_delay_s(cell.frontier, line.host_id, line.host, config.courtesy.user_agent) or 0.0
     return delay_s if delay_s <= config.courtesy.max_crawl_delay_s else 0.0
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -280,16 +281,13 @@ def remote_keys(folder: CellFolder, after: int | None, most: int = RANGE_KEYS) -
     is_here = cache(lambda file: archive_path(folder.archive, file).exists())
     until = after if after is not None else read_position(folder.index) or 0
     keys: list[int] = []
-    frontier = FrontierCell(folder.frontier, read_only=True)
-    try:
+    with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
         for change, key, file in changed_captures(frontier, until):
             until = change
             if not is_here(file):
                 keys.append(key)
                 if len(keys) >= most:
                     break
-    finally:
-        frontier.close()
     return keys, until
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from math import inf
@@ -45,10 +46,10 @@ from teia.crawler.keep_fresh.host_plan import (
 )
 from teia.crawler.keep_fresh.observe import decode_errors
 from teia.crawler.open_cell import Cell
+from teia.crawler.robots import stored_crawl_delay_s
 from teia.crawler.signals_in.site_hints import note_reported_changes
 from teia.crawler.sites.trap_notes import next_urls
 from teia.crawler.visit import ActiveVisit
-from teia.fetch.robots import parse_robots
 from teia.frontier.cell import histories, revisits, trails
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.revisits import CapturedPage, DueTimeChange
@@ -481,8 +482,7 @@ class Refresh:
 
     def _plan_part(self, host: RefreshedHost, of_all: Gamma, share: float, now_s: float, warm: bool) -> PlanResult:
         """Plan one part of a host; in the planning thread, with its own read-only connection to the cell."""
-        frontier = FrontierCell(host.cell.folder.frontier, read_only=True)
-        try:
+        with closing(FrontierCell(host.cell.folder.frontier, read_only=True)) as frontier:
             with sqlite_errors(frontier.path):
                 total = revisits.count_captured(frontier, host.slot, host.host_id)
                 rows = revisits.captured_pages(frontier, host.slot, host.host_id, host.after, PART_PAGES)
@@ -499,8 +499,6 @@ class Refresh:
             # A part of a host has its part of the slots, and of those the share for known pages.
             slots_s = (slot_s, slot_s * max(1.0, total / len(columns)) / share)
             made = self._signals.plan(frontier, host, columns, of_all, trusted, slots_s, now_s, warm)
-        finally:
-            frontier.close()
         plan, found, interval_s, columns = made
         slot_s = slots_s[1]
         after = rows[-1].key if len(rows) == PART_PAGES else None
@@ -513,13 +511,11 @@ class Refresh:
         courtesy = self._config.courtesy
         row = find_host(frontier, host.host_id)
         took_s = 0.0 if row is None else row.response_s
-        stored = frontier.robots_of(host.host_id, host.name) if courtesy.robots else []
-        requested = [
-            parse_robots(body, courtesy.user_agent).crawl_delay_s for *_, status, body in stored if status == 200
-        ]
+        agent = courtesy.user_agent
+        requested = stored_crawl_delay_s(frontier, host.host_id, host.name, agent) if courtesy.robots else None
         delay_s = delay_of(courtesy, host.name)
         delays_s = (delay_s, courtesy.response_factor * took_s if delay_s else 0.0)
-        return took_s + max(*delays_s, *(each for each in requested if each is not None))
+        return took_s + max(*delays_s, requested or 0.0)
 
     def _make_policy_queue(self, columns: PageColumns, found: Gamma, slot_s: float, now_s: float) -> PolicyQueue | None:
         if self._settings.policy == ON_DISK or columns.is_gone.all():

@@ -20,7 +20,8 @@ from teia.crawler.visit import ActiveVisit
 from teia.errors import CorruptFile
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.site_statements import RowKey, SiteStatement, StatementSource
+from teia.frontier.cell.connection import RowKey
+from teia.frontier.cell.site_statements import SiteStatement, StatementSource
 from teia.records import NOT_MODIFIED
 from teia.refresh.history import History
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S

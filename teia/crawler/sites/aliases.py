@@ -56,6 +56,7 @@ from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of, url_from
 from teia.frontier.cell.schema import STATE_QUEUED
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostQueue
+from teia.frontier.tables.pages import find_url_at
 from teia.records import Outcome
 from teia.urls import cell_of, key_of, site_of, slot_of, split
 
@@ -185,8 +186,8 @@ class AliasBook:
         url = self.main_url(queue.host, tail_of(item.url, queue.host))
         if url is None:
             return None
-        by = alias_evidence.sources_of(frontier, queue.host_id, queue.host, item.key)
-        host = split(url).host
+        known = find_url_at(frontier, queue.host, item.key)
+        host, by = split(url).host, known.found_by if known else 0  # the main name's URL inherits its sources
         return FoundUrl(host, key_of(url), tail_of(url, host), item.depth, 0, item.hops, by, item.hint)
 
     def checks(self) -> list[int]:

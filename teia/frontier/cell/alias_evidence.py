@@ -22,6 +22,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CellConnection
 from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_QUEUED
+from teia.frontier.tables import hosts, pages
 from teia.records import Outcome
 from teia.urls import key_of, site_of, slot_of
 
@@ -187,38 +188,27 @@ def store_samples(cell: FrontierCell, samples: Iterable[tuple[int, int, str]]) -
 # ---- hosts and pages ------------------------------------------------------------------------------------------------
 
 
-def _row_key(cell: FrontierCell, host: str, tail: str) -> tuple[int, int, int] | None:
-    row = cell.db.execute("SELECT slot, host_id FROM hosts WHERE name = ?", (host,)).fetchone()
-    return None if row is None else (row[0], row[1], key_of(url_from(host, tail)))
-
-
 def host_activity(cell: FrontierCell, host: str, home: str) -> HostActivity | None:
     """Return the counts of a host; None for an unknown one. `home` is the tail of its home page."""
-    row = cell.db.execute("SELECT requests, address FROM hosts WHERE name = ?", (host,)).fetchone()
-    row_key = _row_key(cell, host, home)
-    if row is None or row_key is None:
+    host_id = cell.find_host(host)
+    row = None if host_id is None else hosts.find(cell, host_id)
+    if row is None:
         return None
-    sql = "SELECT in_links FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
-    linked = cell.db.execute(sql, row_key).fetchone()
-    return HostActivity(row[0], row[1], linked[0] if linked else 0)
+    linked = pages.find_url_at(cell, host, key_of(url_from(host, home)))
+    return HostActivity(row.requests, row.address, linked.in_links if linked else 0)
 
 
 def last_visit(cell: FrontierCell, host: str, tail: str) -> ComparedVisit | None:
     """Return the last visit of a page; None if it was never visited."""
-    row_key = _row_key(cell, host, tail)
-    if row_key is None:
+    url = url_from(host, tail)
+    row_key = cell.find_row_key(host, key_of(url))
+    page = None if row_key is None else pages.find_page(cell, row_key)
+    if page is None:
         return None
-    sql = """
-        SELECT status, CASE WHEN text_digest = x'' THEN digest ELSE text_digest END, simhash, title, canonical,
-            redirect_to, media_type, last_visit_s
-        FROM pages WHERE slot = ? AND host_id = ? AND key = ?
-    """
-    row = cell.db.execute(sql, row_key).fetchone()
-    if row is None:
-        return None
-    status, text, simhash, *rest = row
     # SQLite stores the simhash as a signed number; the comparison counts bits of the unsigned one.
-    return ComparedVisit(url_from(host, tail), status, text, simhash & ((1 << 64) - 1), *rest)
+    text, simhash = page.text_digest or page.digest, page.simhash & ((1 << 64) - 1)
+    described = (page.title, page.canonical, page.redirect_to, page.media_type, page.last_visit_s)
+    return ComparedVisit(url, page.status, text, simhash, *described)
 
 
 def robots_texts(cell: FrontierCell, host: str) -> dict[str, bytes]:
@@ -226,9 +216,9 @@ def robots_texts(cell: FrontierCell, host: str) -> dict[str, bytes]:
 
     A robots.txt that could not be fetched is left out.
     """
-    row = cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
+    host_id = cell.find_host(host)
     texts: dict[str, bytes] = {}
-    for origin, _, _, status, body in cell.robots_of(row[0], host) if row else ():
+    for origin, _, _, status, body in cell.robots_of(host_id, host) if host_id else ():
         # A 4xx means that there are no rules. 429 and 5xx say nothing about the rules, so they are left out.
         if 200 <= status < 500 and status != 429:
             texts[origin.replace(host, "*", 1)] = body.replace(host.encode(), b"*") if status < 300 else b""
@@ -248,20 +238,11 @@ def visited_tails(cell: FrontierCell, host: str, limit: int) -> list[str]:
 
 def url_state(cell: FrontierCell, host: str, tail: str) -> int | None:
     """Return the state of a URL; None if it is unknown."""
-    row_key = _row_key(cell, host, tail)
-    sql = "SELECT state FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
-    row = None if row_key is None else cell.db.execute(sql, row_key).fetchone()
-    return None if row is None else int(row[0])
+    known = pages.find_url_at(cell, host, key_of(url_from(host, tail)))
+    return None if known is None else known.state
 
 
 # ---- URLs of an alias -----------------------------------------------------------------------------------------------
-
-
-def sources_of(cell: FrontierCell, host_id: int, host: str, key: int) -> int:
-    """Return the sources of a URL (bits BY_…), which its other name inherits."""
-    sql = "SELECT found_by FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
-    row = cell.db.execute(sql, (slot_of(site_of(host)), host_id, key)).fetchone()
-    return 0 if row is None else int(row[0])
 
 
 def requeue_first(cell: FrontierCell, host: str, tail: str, now_s: float) -> int | None:
@@ -269,12 +250,11 @@ def requeue_first(cell: FrontierCell, host: str, tail: str, now_s: float) -> int
 
     Inside a transaction.
     """
-    row_key = _row_key(cell, host, tail)
-    sql = "SELECT state FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
-    row = None if row_key is None else cell.db.execute(sql, row_key).fetchone()
-    if row_key is None or row is None:
+    row_key = cell.find_row_key(host, key_of(url_from(host, tail)))
+    known = None if row_key is None else pages.find_url(cell, row_key)
+    if row_key is None or known is None:
         return None
-    if row[0] != STATE_QUEUED:
+    if known.state != STATE_QUEUED:
         slot, host_id, key = row_key
         rank = int(now_s * 1000)
         # A page of the REFRESH lane has a row in `queue` already; a second row would fetch it twice.

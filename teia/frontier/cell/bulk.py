@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from teia.errors import UsageError
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.connection import RowKey
 from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import (
     LANE_DUE,
@@ -41,9 +42,6 @@ ROWS = 2_000
 MAX_TEXT_CHARS = 500
 # Greatest key: keys are signed 64-bit numbers.
 _LAST_KEY = (1 << 63) - 1
-
-RowKey = tuple[int, int, int]
-"""Slot, host id and key of the last URL that was looked at."""
 
 # Behind every URL: the last slot is SLOTS - 1.
 END: RowKey = (SLOTS, 0, 0)

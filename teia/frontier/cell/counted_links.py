@@ -21,11 +21,8 @@ import msgspec
 
 from teia.errors import CorruptFile
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.connection import CellConnection
+from teia.frontier.cell.connection import CellConnection, RowKey
 from teia.frontier.cell.rows import FoundUrl
-
-RowKey = tuple[int, int, int]
-"""(slot, host id, key)"""
 
 Targets = Mapping[str, Iterable[int]]
 """Keys of URLs by their host."""

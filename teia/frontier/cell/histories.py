@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from teia.frontier.cell.cell import FrontierCell
-
-RowKey = tuple[int, int, int]
-"""(slot, host id, key)"""
+from teia.frontier.cell.connection import RowKey
 
 
 @dataclass(frozen=True, slots=True)

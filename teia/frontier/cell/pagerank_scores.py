@@ -19,15 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.connection import RowKey
 from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_QUEUED
 from teia.frontier.queue.order import LEVEL_BITS_AT, LEVELS_A_DOUBLING, MAX_LEVEL, SCORED_BIT, authority_rank
 
 # URLs between two calls of `has_time`.
 AT_ONCE = 1_024
 _BEFORE_ALL = (-1, 0, 0)
-
-RowKey = tuple[int, int, int]
-"""(slot, host id, key)"""
 
 
 class Scores(Protocol):

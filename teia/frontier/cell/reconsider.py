@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.connection import RowKey
 from teia.frontier.cell.journal import RecordingConnection
 from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import STATE_EXCLUDED, STATE_QUEUED
@@ -29,9 +30,6 @@ from teia.urls import SLOTS
 ROWS = 2_000
 END = (SLOTS, 0, 0)
 EVALUATED = "judged"
-RowKey = tuple[int, int, int]
-"""Slot, host id and key of the last URL that was evaluated."""
-
 _NEXT = """
     SELECT u.host_id, u.key, h.name, u.tail, u.depth, u.found_by, u.state, u.outcome, h.requests, u.lane, u.rank
     FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.connection import RowKey
 from teia.frontier.cell.schema import (
     LANE_DUE,
     LANE_REFRESH,
@@ -31,9 +32,6 @@ from teia.records import Outcome
 # URLs between two calls of `has_time`.
 AT_ONCE = 1_024
 BEFORE_ALL = (-1, 0, 0)
-
-RowKey = tuple[int, int, int]
-"""(slot, host id, key)"""
 
 _NEXT = """
     SELECT u.slot, u.host_id, u.key, u.state, u.outcome, u.lane, u.found_s, p.visits, p.last_visit_s

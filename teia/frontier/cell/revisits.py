@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from math import ceil
 from typing import NamedTuple
 
-from teia.frontier.cell.connection import CellConnection
+from teia.frontier.cell.connection import CellConnection, RowKey
 from teia.frontier.cell.schema import (
     LANE_DUE,
     LANE_NEW,
@@ -25,9 +25,6 @@ from teia.frontier.cell.schema import (
     STATE_QUEUED,
 )
 from teia.records import Outcome
-
-RowKey = tuple[int, int, int]
-"""(slot, host id, key)"""
 
 LATEST_S = 1e12
 """Stands for a time that never comes."""

@@ -18,10 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from teia.frontier.cell.connection import CellConnection
-
-RowKey = tuple[int, int, int]
-"""(slot, host id, key)"""
+from teia.frontier.cell.connection import CellConnection, RowKey
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS said (

@@ -14,8 +14,8 @@ import numpy as np
 from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, learn_priors, to_columns
 from teia.crawler.keep_fresh.observe import decode_errors
 from teia.crawler.keep_fresh.weights import weigher
+from teia.crawler.robots import stored_crawl_delay_s
 from teia.errors import LabError
-from teia.fetch.robots import parse_robots
 from teia.frontier.cell import histories, revisits
 from teia.frontier.tables.hosts import all_hosts, count_new
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
@@ -116,8 +116,9 @@ def read_past(source: Source, now_s: float) -> Past:
                 read.append((len(hosts), columns, trusted))
                 pages += int((~columns.is_gone & (columns.weight > 0)).sum())
             waiting, is_parked = count_new(cell.frontier, slot, host_id), host_id in parked
-            delay_s = _crawl_delay_s(cell, host_id, name, source)
-            hosts.append(HostPast(name, cell, host_id, address, pages, waiting, delay_s, is_parked))
+            obeyed = source.config.courtesy.robots
+            delay_s = stored_crawl_delay_s(cell.frontier, host_id, name, source.agent) if obeyed else None
+            hosts.append(HostPast(name, cell, host_id, address, pages, waiting, delay_s or 0.0, is_parked))
     if not any(columns.histories.visits.any() for _, columns, _ in read):
         raise LabError(
             "no page was visited twice yet, so no change rates are known; run `teia crawl --keep-fresh` for a while"
@@ -147,12 +148,3 @@ def _learn_rates(read: list[tuple[int, PageColumns, bool]]) -> tuple[HostPages, 
         priors, posterior, _ = learn_priors(columns, of_all, np.full(len(columns), trusted))
         parts.append(HostPages(host, columns, priors.of(columns.kind), posterior, trusted))
     return tuple(parts)
-
-
-def _crawl_delay_s(cell: OpenCell, host_id: int, host: str, source: Source) -> float:
-    """Return the longest Crawl-delay in a host's robots.txt files; 0 if there is none, or they are not obeyed."""
-    if not source.config.courtesy.robots:
-        return 0.0
-    robots_files = cell.frontier.robots_of(host_id, host)
-    delays = [parse_robots(body, source.agent).crawl_delay_s for *_, status, body in robots_files if status == 200]
-    return max((each for each in delays if each is not None), default=0.0)

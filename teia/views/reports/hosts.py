@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
-from teia.fetch.robots import parse_robots
+from teia.crawler.robots import stored_crawl_delay_s
 from teia.frontier.cell.alias_evidence import ALIAS, alias_row, pair_names
 from teia.frontier.tables.hosts import HostRow, UrlCounts, all_hosts, count_documents, count_urls
 from teia.views.reports.source import OpenCell, Source
@@ -85,20 +85,13 @@ def _row(source: Source, cell: OpenCell, host: HostRow, urls: UrlCounts, times: 
         count_documents(cell.frontier, host.slot, host.host_id),
         *(urls.queued, urls.failed, urls.excluded, host.requests, host.bytes),
         host_times.rest_s,
-        _crawl_delay_s(cell, host.host_id, host.name, source.agent),
+        stored_crawl_delay_s(cell.frontier, host.host_id, host.name, source.agent),
         host_times.response_s,
         host_times.slowest_s,
         host.parked,
         urls.soft_404,
         pair.other if pair is not None else "",
     )
-
-
-def _crawl_delay_s(cell: OpenCell, host_id: int, host: str, agent: str) -> float | None:
-    """Return the longest Crawl-delay for us in the host's robots.txt files."""
-    robots_rows = cell.frontier.robots_of(host_id, host)
-    delays = [parse_robots(body, agent).crawl_delay_s for _, _, _, status, body in robots_rows if status == 200]
-    return max((each for each in delays if each is not None), default=None)
 
 
 def _times(source: Source, names: list[str]) -> dict[str, _Times]:
