@@ -171,7 +171,7 @@ def count_unread(root: Root) -> int:
     """Return the number of answers that could not be parsed."""
     with snapshot(root, "main") as cells:
         sql = "SELECT count(*) FROM visits WHERE outcome = 'parse_failed'"
-        return sum(int(count) for cell in cells for (count,) in cell.rows(sql))
+        return sum(int(count) for cell in cells for (count,) in cell.frontier.rows(sql))
 
 
 def predict(data: Path, case: Case, wanted: argparse.Namespace, now_s: float) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from teia.crawler import commit, fetch_rows
 from teia.crawler.commit import CommitGroup
 from teia.crawler.fetch_rows import log_part, roll_out, write_log
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.tables import pending_log
 from teia.store import parquet
 from teia.store.fetchlog import FetchRow, log_files
 from teia.store.root import open_root
@@ -124,7 +125,7 @@ def test_a_reader_sees_each_row_once_whenever_rows_are_moved(
 ) -> None:
     """The rows were read before the number of the files: those that moved in between were there twice."""
     add(cell, *range(12))
-    looks, next_serial = [0], fetch_rows._next_serial
+    looks, next_serial = [0], pending_log.next_serial
     reader = FrontierCell(tmp_path / "frontier.sqlite", read_only=True)
 
     def look(frontier: FrontierCell) -> int:
@@ -134,7 +135,7 @@ def test_a_reader_sees_each_row_once_whenever_rows_are_moved(
                 roll_out(cell, tmp_path, AT_ONCE)
         return next_serial(frontier)
 
-    monkeypatch.setattr(fetch_rows, "_next_serial", look)
+    monkeypatch.setattr(pending_log, "next_serial", look)
     part = log_part(reader, tmp_path)
     reader.close()
     seen = [each.url for each in part.pending]
@@ -148,5 +149,5 @@ def test_rows_that_wait_are_counted_by_their_numbers(cell: FrontierCell, tmp_pat
     for _ in range(20):
         add(cell, *range(chance.randrange(8)))
         (number,) = cell.db.execute("SELECT count(*) FROM log").fetchone()
-        assert fetch_rows._count_rows(cell) == number
+        assert pending_log.count(cell) == number
         roll_out(cell, tmp_path, at_least=chance.randrange(1, 20))

@@ -116,12 +116,9 @@ class CellExchange:
     def leave_cell(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
         """Write longer delays and the number of pages to the cell: its next owner does not have this node's ledger."""
         delays = {name: self._delays[name] for visit in visits if (name := visit.queue.server.name) in self._delays}
-        rows = [
-            (DELAY + name, entry.ready_at_s) for name, entry in delays.items() if entry.delay_s > self.usual_delay_s
-        ]
+        rows = {DELAY + name: entry.ready_at_s for name, entry in delays.items() if entry.delay_s > self.usual_delay_s}
         pages = sum(is_stored(visit) for visit in visits)
-        rows += [(STORED, self.stored[cell.number] + pages)] if pages else []
-        cell.frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+        cell.frontier.set_meta(rows | ({STORED: self.stored[cell.number] + pages} if pages else {}))
 
     def finish_cell(self, cell: Cell, visits: Sequence[ActiveVisit], result: CommitResult) -> None:
         result.new_urls -= self._moved_urls

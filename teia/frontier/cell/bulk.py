@@ -20,7 +20,6 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from teia.errors import UsageError
-from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import RowKey
 from teia.frontier.cell.rows import url_from
@@ -237,16 +236,11 @@ def _drop(cell: FrontierCell, row_key: RowKey, row: UrlRow) -> None:
 def _make_due(cell: FrontierCell, row_key: RowKey, row: UrlRow, now_ms: int, *, forgets_failures: bool) -> None:
     if forgets_failures:
         cell.db.execute("UPDATE urls SET failures = 0 WHERE slot = ? AND host_id = ? AND key = ?", row_key)
-    # A queued URL has one row in `queue`, which moves; a settled one gets a new row below.
+    # A queued URL has one row in `queue`, which moves; a settled one gets a new row.
     if row.state == STATE_QUEUED:
         cell.make_due(*row_key, lane=row.lane, rank=row.rank, due=now_ms)
-        return
-    # Out of the REFRESH lane first, or the URL would be in the queue twice.
-    if row.lane == LANE_REFRESH:
-        revisits.withdraw(cell, row_key)
-    sql = "UPDATE urls SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?"
-    cell.db.execute(sql, (LANE_DUE, now_ms, *row_key))
-    cell.requeue(*row_key, lane=LANE_DUE, rank=now_ms)
+    else:
+        cell.requeue_due(row_key, row.lane, now_ms)
 
 
 def selection_fields(selection: BulkSelection) -> dict[str, Any]:

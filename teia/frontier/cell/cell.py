@@ -23,7 +23,7 @@ from typing import Protocol
 
 from teia.errors import ClusterError
 from teia.frontier.cell import revisits, shorter_paths, trails
-from teia.frontier.cell.connection import CellConnection
+from teia.frontier.cell.connection import CellConnection, RowKey
 from teia.frontier.cell.journal import (
     Journal,
     RecordingConnection,
@@ -472,6 +472,15 @@ class FrontierCell(CellConnection):
         sql = "UPDATE urls SET state = ?, outcome = '' WHERE slot = ? AND host_id = ? AND key = ?"
         self.db.execute(sql, (STATE_QUEUED, slot, host_id, key))
         self._enter_queue(slot, host_id, key, lane=lane, rank=rank)
+
+    def requeue_due(self, row_key: RowKey, lane: int, due: int) -> None:
+        """Queue a settled URL again, in the DUE lane; inside a transaction."""
+        # Out of the REFRESH lane first, or the URL would be in the queue twice.
+        if lane == LANE_REFRESH:
+            revisits.withdraw(self, row_key)
+        sql = "UPDATE urls SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?"
+        self.db.execute(sql, (LANE_DUE, due, *row_key))
+        self.requeue(*row_key, lane=LANE_DUE, rank=due)
 
     def make_due(self, slot: int, host_id: int, key: int, *, lane: int, rank: int, due: int) -> None:
         """Move a queued URL to the DUE lane; inside a transaction. It stays queued, so its page stays in the index."""

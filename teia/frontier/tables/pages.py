@@ -12,7 +12,7 @@ from teia.frontier.cell.schema import STATE_DONE
 from teia.urls import site_of, slot_of
 
 
-class UrlRow(NamedTuple):
+class UrlRecord(NamedTuple):
     """A URL's state, its origin and its place in the queue."""
 
     state: int
@@ -71,26 +71,26 @@ class CellUrl(NamedTuple):
     row_key: RowKey
     host: str
     url: str
-    row: UrlRow
+    row: UrlRecord
     page: PageEntry | None
 
 
 _AT = "slot = ? AND host_id = ? AND key = ?"
-_URL = ", ".join(f"u.{name}" for name in UrlRow._fields)
+_URL = ", ".join(f"u.{name}" for name in UrlRecord._fields)
 _PAGE = ", ".join(f"p.{name}" for name in PageEntry.__slots__)
 _VISIT = ", ".join(VisitEntry.__slots__)
 _JOINED = "urls AS u JOIN hosts AS h ON h.host_id = u.host_id {} pages AS p USING (slot, host_id, key)"
 _KNOWN = f"SELECT u.slot, u.host_id, u.key, h.name, u.tail, {_URL}, {_PAGE} FROM {_JOINED}"  # noqa: S608  # our own names
-_URL_END = 5 + len(UrlRow._fields)
+_URL_END = 5 + len(UrlRecord._fields)
 
 
-def find_url(cell: CellConnection, row_key: RowKey) -> UrlRow | None:
+def find_url(cell: CellConnection, row_key: RowKey) -> UrlRecord | None:
     """Return a URL's row; None if it is unknown."""
     row = cell.row(f"SELECT {_URL} FROM urls AS u WHERE {_AT}", *row_key)  # noqa: S608  # our own names
-    return None if row is None else UrlRow(*row)
+    return None if row is None else UrlRecord(*row)
 
 
-def find_url_at(cell: CellConnection, host: str, key: int) -> UrlRow | None:
+def find_url_at(cell: CellConnection, host: str, key: int) -> UrlRecord | None:
     """Like `find_url`, by the host's name."""
     row_key = cell.find_row_key(host, key)
     return None if row_key is None else find_url(cell, row_key)
@@ -166,7 +166,7 @@ def _known(cell: CellConnection, sql: str) -> Iterator[CellUrl]:
         slot, host_id, key, host, tail = row[:5]
         # A URL that was never visited has no row in `pages`, so all its columns are NULL.
         page = None if row[_URL_END] is None else PageEntry(*row[_URL_END:])
-        yield CellUrl((slot, host_id, key), host, url_from(host, tail), UrlRow(*row[5:_URL_END]), page)
+        yield CellUrl((slot, host_id, key), host, url_from(host, tail), UrlRecord(*row[5:_URL_END]), page)
 
 
 def similar_pages(cell: CellConnection, slot: int, host_id: int, limit: int) -> Iterator[tuple[int, int, bytes]]:
