@@ -3,6 +3,7 @@
     TeiaError                 base; its text is one line that says what to do next
     ├── UsageError            the command was called wrongly (exit status 2)
     ├── ConfigError           a setting, a spec or a rule is wrong: names the key, the value and what is allowed
+    │   └── WrongValue        the value of one setting is not allowed
     ├── MissingComponent      a program or an optional package is not installed; says how to get it
     ├── ParseError            the parse children cannot be started or kept alive
     ├── StoreError            the data folder cannot be used (locked, read-only, full, other format)
@@ -19,13 +20,21 @@ URL. Exceptions of other libraries are translated once, at the seam where they e
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+from teia.lib.message import Message, message_of
 
 
 class TeiaError(Exception):
     """A failure that a person can act on; `str(error)` is one line for the terminal."""
 
     exit_status = 1
+
+    @property
+    def message(self) -> str:
+        """The text: a `Message`, if it was raised with one."""
+        return message_of(self)
 
 
 class UsageError(TeiaError):
@@ -36,6 +45,16 @@ class UsageError(TeiaError):
 
 class ConfigError(TeiaError):
     """A setting is unknown or has a value that is not allowed."""
+
+
+class WrongValue(ConfigError):
+    """The value of one setting is not allowed; `why` is the reason without the key and the value."""
+
+    def __init__(self, key: str, value: object, why: str) -> None:
+        # Bytes of a command line that are not UTF-8 are lone surrogates, which cannot be printed.
+        shown = ascii(value) if re.search("[\ud800-\udfff]", str(value)) else repr(value)
+        super().__init__(Message("{key} = {value}: {why}", key=key, value=shown, why=why))
+        self.key, self.why = key, why
 
 
 class MissingComponent(TeiaError):

@@ -19,6 +19,7 @@ from teia.config.sections import Config
 from teia.crawler.compiled_settings import seeds_of
 from teia.crawler.lookup import Lookup
 from teia.errors import UsageError
+from teia.lib.message import Message
 from teia.store.root import Root
 from teia.urls import from_user
 
@@ -65,7 +66,7 @@ def check_urls(typed: Sequence[str], config: Config, lookup: Lookup | None) -> t
     """Check URLs without adding them, each once; WrongUrls if one is invalid. `lookup` finds known URLs."""
     faults = [(fault.index or 0, fault.message) for fault in check_seeds(typed)] if typed else [(0, EMPTY_LIST_MESSAGE)]
     if len(typed) > MAX_URLS:
-        faults = [(MAX_URLS, f"{len(typed):,} URLs exceed the maximum of {MAX_URLS} at a time")]
+        faults = [(MAX_URLS, Message("{n:,} URLs exceed the maximum of {most} at a time", n=len(typed), most=MAX_URLS))]
     if faults:
         raise WrongUrls(faults)
     urls = list(dict.fromkeys(url for text in typed if (url := from_user(text)) is not None))
@@ -74,7 +75,7 @@ def check_urls(typed: Sequence[str], config: Config, lookup: Lookup | None) -> t
     return tuple(_check_url(tester, url, is_seed=url in seeds) for url in urls)
 
 
-EMPTY_LIST_MESSAGE = "enter at least one URL, such as https://example.org/page"
+EMPTY_LIST_MESSAGE = Message("enter at least one URL, such as https://example.org/page")
 
 
 def _check_url(tester: UrlTester, url: str, *, is_seed: bool) -> AddUrlResult:
@@ -101,7 +102,7 @@ def add_urls(
         return AddedUrls(found)
     seeds = len(config.collection.seeds) + len(new)
     if seeds > MAX_SEEDS:
-        raise WrongUrls([(0, f"{seeds:,} seeds exceed the maximum of {MAX_SEEDS:,}")])
+        raise WrongUrls([(0, Message("{n:,} seeds exceed the maximum of {most:,}", n=seeds, most=MAX_SEEDS))])
     changed = change(root, name, _edits(new), clock)
     return AddedUrls(found, _added_rules(config, new), changed.running)
 

@@ -27,10 +27,30 @@ from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from teia.config.sections import ScheduleSettings
-from teia.errors import ConfigError
+from teia.errors import WrongValue
+from teia.lib.message import Message, joined
 
 SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3_600.0, "day": 86_400.0, "week": 604_800.0}
 SHORTEST_MONTH_S = 28 * 86_400.0
+UNIT_NAMES = {
+    "second": (Message("second"), Message("seconds")),
+    "minute": (Message("minute"), Message("minutes")),
+    "hour": (Message("hour"), Message("hours")),
+    "day": (Message("day"), Message("days")),
+    "week": (Message("week"), Message("weeks")),
+    "month": (Message("month"), Message("months")),
+}
+WEEKDAYS = (
+    *(Message("Monday"), Message("Tuesday"), Message("Wednesday"), Message("Thursday")),
+    *(Message("Friday"), Message("Saturday"), Message("Sunday")),
+)
+SHORT_WEEKDAYS = (
+    *(Message("Mon"), Message("Tue"), Message("Wed"), Message("Thu"), Message("Fri"), Message("Sat"), Message("Sun")),
+)
+MONTHS = (
+    *(Message("Jan"), Message("Feb"), Message("Mar"), Message("Apr"), Message("May"), Message("Jun")),
+    *(Message("Jul"), Message("Aug"), Message("Sep"), Message("Oct"), Message("Nov"), Message("Dec")),
+)
 PERIODS = ("minute", "hour", "day", "week", "month")
 SHORT_UNITS = {"s": "second", "sec": "second", "min": "minute", "h": "hour", "d": "day", "w": "week"}
 MAX_AMOUNT = 10_000
@@ -54,8 +74,10 @@ class Period:
         """Shortest possible length of the period in seconds, not counting clock changes."""
         return self.number * SECONDS.get(self.unit, SHORTEST_MONTH_S)
 
-    def __str__(self) -> str:
-        return f"{self.unit}" if self.number == 1 else f"{self.number} {self.unit}s"
+    def describe(self) -> Message:
+        """Name it: `7 days`, `week`."""
+        one, many = UNIT_NAMES[self.unit]
+        return one if self.number == 1 else Message("{number} {unit}", number=self.number, unit=many)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +125,13 @@ class Schedule:
     def format_time(self, at_s: float) -> str:
         """Format an instant as people in the schedule's zone write it."""
         at = datetime.fromtimestamp(at_s, self.zone)
-        return f"{at:%a} {at.day} {at:%b %Y %H:%M} ({self.zone})"
+        return Message(
+            "{weekday} {date} {clock} ({zone})",
+            weekday=SHORT_WEEKDAYS[at.weekday()],
+            date=_format_date(at),
+            clock=f"{at:%H:%M}",
+            zone=str(self.zone),
+        )
 
     def _number_at(self, at_s: float) -> int:
         """Estimate the number of starts before an instant; at most MAX_ESTIMATE_ERROR too many."""
@@ -153,14 +181,20 @@ def parse_schedule(settings: ScheduleSettings) -> Schedule | None:
         return None
     first = _parse_moment("start", settings.start, time())
     if until is not None and until < first:
-        raise ConfigError(
-            f"schedule.until = {settings.until!r}: is before schedule.start = {settings.start!r}, so no run would start"
+        raise WrongValue(
+            "schedule.until",
+            settings.until,
+            Message("is before schedule.start = {start!r}, so no run would start", start=settings.start),
         )
     stop_s = inf if stop_after_s is None else stop_after_s[0] * SECONDS[stop_after_s[1]]
     if period is not None and stop_s < inf and stop_s > period.shortest_s:
-        raise ConfigError(
-            f"schedule.stop_after = {settings.stop_after!r}: is longer than schedule.every = {settings.every!r}; a"
-            " run must end before the next one starts"
+        raise WrongValue(
+            "schedule.stop_after",
+            settings.stop_after,
+            Message(
+                "is longer than schedule.every = {every!r}; a run must end before the next one starts",
+                every=settings.every,
+            ),
         )
     # Of an instant that occurs twice, the second occurrence still counts.
     until_s = inf if until is None else until.replace(tzinfo=zone, fold=1).timestamp()
@@ -173,8 +207,9 @@ def _parse_zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         alike = get_close_matches(name, available_timezones(), n=1)
-        hint = f"did you mean {alike[0]!r}?" if alike else "write it like America/Sao_Paulo, or UTC"
-        raise ConfigError(f"schedule.zone = {name!r}: unknown time zone; {hint}") from None
+        usual = Message("write it like America/Sao_Paulo, or UTC")
+        hint = Message("did you mean {what!r}?", what=alike[0]) if alike else usual
+        raise WrongValue("schedule.zone", name, Message("unknown time zone; {hint}", hint=hint)) from None
 
 
 def _parse_period(text: str) -> Period | None:
@@ -191,11 +226,13 @@ def _parse_amount(key: str, text: str, units: tuple[str, ...]) -> tuple[int, str
     unit = SHORT_UNITS.get(word, word.removesuffix("s"))
     number = 0 if match is None else int(match[1] or 1)
     if unit not in units:
-        shown = ", ".join(f"{each}s" for each in units)
-        once = "once, or " if key == "every" else ""
-        raise ConfigError(f"schedule.{key} = {text!r}: must be {once}a number of {shown}, such as 7 days")
+        shown = joined(", ", (UNIT_NAMES[each][1] for each in units))
+        once = Message("once, or ") if key == "every" else ""
+        why = Message("must be {once}a number of {units}, such as 7 days", once=once, units=shown)
+        raise WrongValue(f"schedule.{key}", text, why)
     if not 1 <= number <= MAX_AMOUNT:
-        raise ConfigError(f"schedule.{key} = {text!r}: must be between 1 and {MAX_AMOUNT:,} {unit}s")
+        amount = Message("{number:,} {unit}", number=MAX_AMOUNT, unit=UNIT_NAMES[unit][1])
+        raise WrongValue(f"schedule.{key}", text, Message("must be between 1 and {amount}", amount=amount))
     return number, unit
 
 
@@ -205,11 +242,14 @@ def _parse_moment(key: str, text: str, of_day: time) -> datetime:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
-        raise ConfigError(f"schedule.{key} = {text!r}: must be a date and time, such as {example} ({error})") from None
+        why = Message("must be a date and time, such as {example} ({why})", example=example, why=error)
+        raise WrongValue(f"schedule.{key}", text, why) from None
     if moment.tzinfo is not None:
-        raise ConfigError(f"schedule.{key} = {text!r}: write it like {example}; set the time zone in schedule.zone")
+        why = Message("write it like {example}; set the time zone in schedule.zone", example=example)
+        raise WrongValue(f"schedule.{key}", text, why)
     if not FIRST_YEAR <= moment.year <= LAST_YEAR:
-        raise ConfigError(f"schedule.{key} = {text!r}: must be between {FIRST_YEAR} and {LAST_YEAR}")
+        why = Message("must be between {low} and {high}", low=FIRST_YEAR, high=LAST_YEAR)
+        raise WrongValue(f"schedule.{key}", text, why)
     # A date alone: `fromisoformat` makes midnight of it.
     return datetime.combine(moment.date(), of_day) if len(text.strip()) <= len("2026-11-21") else moment
 
@@ -221,28 +261,39 @@ def describe_schedule(schedule: Schedule) -> str:
     """Describe it: `Every 7 days at 02:00 (America/Sao_Paulo) from Saturday 21 Nov 2026, 4 hours at most.`"""
     first, zone = schedule.first, str(schedule.zone)
     clock = f"{first:%H:%M}" if not first.second else f"{first:%H:%M:%S}"
-    day = f"{first:%A} {first.day} {first:%b %Y}"
+    day = joined(" ", (WEEKDAYS[first.weekday()], _format_date(first)))
     if schedule.period is None:
-        text = f"Once, on {day} at {clock} ({zone})"
+        text = Message("Once, on {date} at {clock} ({zone})", date=day, clock=clock, zone=zone)
     elif schedule.period.unit in {"hour", "minute"}:
-        text = f"Every {schedule.period} from {day} {clock} ({zone}) on"
+        amount, day = schedule.period.describe(), joined(" ", (day, clock))
+        text = Message("Every {amount} from {date} ({zone}) on", amount=amount, date=day, zone=zone)
     else:
-        text = f"Every {schedule.period} at {clock} ({zone}) from {day} on"
+        amount = schedule.period.describe()
+        text = Message(
+            "Every {amount} at {clock} ({zone}) from {date} on", amount=amount, clock=clock, zone=zone, date=day
+        )
+    parts = [text]
     if schedule.stop_after_s < inf:
-        text += f", {format_duration(schedule.stop_after_s)} at most"
+        parts.append(Message("{amount} at most", amount=format_duration(schedule.stop_after_s)))
     if schedule.until_s < inf:
         last = datetime.fromtimestamp(schedule.until_s, schedule.zone)
-        text += f", until {last.day} {last:%b %Y}"
-    return text + (", kept fresh in between." if schedule.keep_fresh else ".")
+        parts.append(Message("until {date}", date=_format_date(last)))
+    if schedule.keep_fresh:
+        parts.append(Message("kept fresh in between"))
+    return Message("{text}.", text=joined(", ", parts))
 
 
-def format_duration(seconds: float) -> str:
+def _format_date(at: datetime) -> Message:
+    return Message("{day} {month} {year}", day=at.day, month=MONTHS[at.month - 1], year=at.year)
+
+
+def format_duration(seconds: float) -> Message:
     """Format a duration: `4 hours`, `90 minutes`, `1 week`."""
     for unit, unit_s in reversed(SECONDS.items()):
         if seconds % unit_s == 0 and seconds:
             number = int(seconds // unit_s)
-            return f"{number} {unit}{'s' if number != 1 else ''}"
-    return f"{seconds:g} seconds"
+            return Message("{number} {unit}", number=number, unit=UNIT_NAMES[unit][number != 1])
+    return Message("{number:g} {unit}", number=seconds, unit=UNIT_NAMES["second"][1])
 
 
 def next_starts(schedule: Schedule, now_s: float, number: int) -> list[float]:

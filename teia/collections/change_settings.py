@@ -18,6 +18,7 @@ from teia.collections.inbox import ChangeSettings, Inbox
 from teia.collections.stored import amend, is_clustered, no_node_error, saved
 from teia.config.tree import value_of
 from teia.errors import StoreError
+from teia.lib.message import Message, decoded
 from teia.store.root import Root
 
 ANSWER_TIMEOUT_S = 10.0
@@ -52,16 +53,18 @@ def change(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Settin
                 # The file first, then the request: a death in between leaves the change in the file.
                 before, after = amend(root, name, edits)
                 number = inbox.send(name, body, clock.now_s())
-        late = (
-            f"the settings of {name!r} were saved, but its crawl did not respond in time; check whether its process is"
-            " stopped"
+        late = Message(
+            "the settings of {name!r} were saved, but its crawl did not respond in time; check whether its process is"
+            " stopped",
+            name=name,
         )
         request = inbox.wait(number, clock, ANSWER_TIMEOUT_S, late)
     answer = None if request is None else request.answer
     if is_in_cluster and answer is None:
         raise no_node_error(root.collection(name))
     if answer is not None and answer.error:
-        raise StoreError(f"the running crawl of {name!r} rejected it: {answer.error}")
+        why = decoded(answer.error)
+        raise StoreError(Message("the running crawl of {name!r} rejected it: {why}", name=name, why=why))
     if is_in_cluster:
         after = saved(root, name).config
     keys = list(dict.fromkeys(edit.key for edit in edits))

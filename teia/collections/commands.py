@@ -25,6 +25,7 @@ from teia.collections.control_file import ControlFile
 from teia.collections.due_runs import CrawlTask, find_due_task
 from teia.collections.inbox import GiveCommand, Inbox
 from teia.collections.run_log import ScheduledRun
+from teia.lib.message import Message
 from teia.records import Command
 from teia.store.root import Root
 
@@ -127,5 +128,5 @@ def standing_commands(root: Root, name: str) -> StandingCommands:
 def idle_state(commands: StandingCommands) -> dict[str, Any]:
     """Return the state keys of an account while no crawl runs but a standing command is pending."""
     if commands.paused_s is not None:
-        return {"state": "paused", "paused_why": "asked to"}
+        return {"state": "paused", "paused_why": Message("asked to")}
     return {"state": "starting"} if commands.wanted_s is not None else {}

@@ -42,6 +42,7 @@ from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import CrawlState, RunCounts
 from teia.crawler.start import open_crawler
 from teia.errors import DiskFull, TeiaError
+from teia.lib.message import Message
 from teia.parse.children.spawn import ZygoteProcess
 from teia.records import Command
 from teia.store.root import Root
@@ -146,7 +147,7 @@ class Coordinator:
                 config = self._read(name)
                 schedule = collection_schedule(config)
             except TeiaError as error:  # the settings that made sense hold on
-                self.config_errors[name] = str(error)
+                self.config_errors[name] = error.message
                 what = "its new settings are ignored" if name in self.controllers else "skipped"
                 self._report(f"{name}: {what}: {error}")
                 continue
@@ -173,7 +174,7 @@ class Coordinator:
         """Park a collection that has an error; the others continue."""
         controller = self.controllers[name]
         if not controller.parked:
-            controller.parked = str(error)
+            controller.parked = error.message
             controller.parked_until_s = self._clock.now_s() + PARKED_FOR_ROOM_S if isinstance(error, DiskFull) else inf
             self._decide_at_s = self._account_at = -inf
             self._report(f"{name}: skipped: {error}")
@@ -482,7 +483,7 @@ class Coordinator:
             write_account(self._inbox, self._series, controller.sound_crawl, self._clock, seconds)
             self._note_progress(controller)
         else:
-            why = "asked to" if controller.is_paused else ""
+            why = Message("asked to") if controller.is_paused else ""
             state = "paused" if controller.is_paused else "waiting"
             self._inbox.write_account(controller.name, {"state": state, "paused_why": why}, self._clock.now_s())
 

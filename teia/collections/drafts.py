@@ -24,9 +24,10 @@ from teia.config.load import to_toml
 from teia.config.sections import Config
 from teia.config.tree import keys_of, read_tree, value_of
 from teia.crawler.compiled_settings import is_bare_word
-from teia.errors import ConfigError, StoreError, UsageError
+from teia.errors import ConfigError, StoreError, UsageError, WrongValue
 from teia.frontier.queue.host_rules import agreements
-from teia.frontier.rules.scope import compile_scope, regex_size
+from teia.frontier.rules.scope import WrongRule, compile_scope, regex_size
+from teia.lib.message import Message
 from teia.store.root import Root, check_name
 from teia.urls import from_user
 
@@ -96,19 +97,13 @@ def _check_setting(key: str, value: Any) -> list[SettingFault]:
     try:
         read_tree(Config, {key: value})
     except ConfigError as error:
-        return [SettingFault(key, _without_key(str(error), key))]
+        return [SettingFault(key, error.why if isinstance(error, WrongValue) else error.message)]
     return []
-
-
-def _without_key(message: str, key: str) -> str:
-    """Return `must be a number` for `courtesy.delay_s = 'x': must be a number`."""
-    start = message.find(": ", len(key)) if message.startswith(f"{key} = ") else -1
-    return message[start + 2 :] if start >= 0 else message
 
 
 def _check_local(values: Mapping[str, Any], before: Config) -> list[SettingFault]:
     return [
-        SettingFault(key, "refers to files or code on the server; set it there with `teia set`")
+        SettingFault(key, Message("refers to files or code on the server; set it there with `teia set`"))
         for key in values
         if key in LOCAL and _as_tuple(values[key]) != _as_tuple(value_of(before, key))
     ]
@@ -122,9 +117,9 @@ def _check_name(name: str) -> list[SettingFault]:
     try:
         check_name(name)
     except StoreError as error:
-        return [SettingFault(NAME, str(error))]
+        return [SettingFault(NAME, error.message)]
     return (
-        [SettingFault(NAME, f"{name!r} cannot be the name of a collection; choose another")]
+        [SettingFault(NAME, Message("{name!r} cannot be the name of a collection; choose another", name=name))]
         if name in RESERVED_BY_WEB
         else []
     )
@@ -133,11 +128,16 @@ def _check_name(name: str) -> list[SettingFault]:
 def check_seeds(seeds: Sequence[str]) -> list[SettingFault]:
     """Return the errors in seeds that a user typed."""
     if not seeds:
-        return [SettingFault(SEEDS, "at least one seed is required, such as https://example.org/")]
+        return [SettingFault(SEEDS, Message("at least one seed is required, such as https://example.org/"))]
     if len(seeds) > MAX_SEEDS:
-        return [SettingFault(SEEDS, f"{len(seeds):,} seeds exceed the maximum of {MAX_SEEDS:,}")]
+        return [
+            SettingFault(SEEDS, Message("{n:,} seeds exceed the maximum of {most:,}", n=len(seeds), most=MAX_SEEDS))
+        ]
     wrong = [(index, seed) for index, seed in enumerate(seeds) if from_user(seed) is None or is_bare_word(seed)]
-    return [SettingFault(SEEDS, f"{seed[:200]!r} is not an http or https URL", index) for index, seed in wrong[:20]]
+    return [
+        SettingFault(SEEDS, Message("{url!r} is not an http or https URL", url=seed[:200]), index)
+        for index, seed in wrong[:20]
+    ]
 
 
 def _check_rules(config: Config, before: Config) -> list[SettingFault]:
@@ -145,12 +145,9 @@ def _check_rules(config: Config, before: Config) -> list[SettingFault]:
     for key in (INCLUDE, EXCLUDE):
         rules, known = value_of(config, key), value_of(before, key)
         if len(rules) > MAX_RULES:
-            faults.append(
-                SettingFault(
-                    key,
-                    f"{len(rules):,} rules exceed the maximum of {MAX_RULES:,}; use a rule file on the server: @FILE",
-                )
-            )
+            by = {"n": len(rules), "most": MAX_RULES}
+            why = Message("{n:,} rules exceed the maximum of {most:,}; use a rule file on the server: @FILE", **by)
+            faults.append(SettingFault(key, why))
             continue
         for index, rule in enumerate(rules):
             message = _rule_error(rule, is_include=key == INCLUDE, is_known=rule in known)
@@ -159,7 +156,9 @@ def _check_rules(config: Config, before: Config) -> list[SettingFault]:
     rules = (*config.scope.include, *config.scope.exclude)
     if not faults and rules != (*before.scope.include, *before.scope.exclude) and regex_size(rules) > MAX_REGEX_SIZE:
         faults.append(
-            SettingFault(INCLUDE, "the regular expressions are too large together; use fewer or smaller repetitions")
+            SettingFault(
+                INCLUDE, Message("the regular expressions are too large together; use fewer or smaller repetitions")
+            )
         )
     return faults
 
@@ -174,12 +173,13 @@ def _rule_error(rule: str, *, is_include: bool, is_known: bool) -> str:
         if not _LOCAL_RULE.match(rule):
             compile_scope((rule,) if is_include else (), () if is_include else (rule,))
         elif not is_known:
-            return f"scope rule {rule!r}: refers to a file or code on the server; set it there with `teia set`"
+            why = Message("refers to a file or code on the server; set it there with `teia set`")
+            return WrongRule(repr(rule), why).message
         else:
             # Files and code are not opened here, but expressions inside the rule must be usable.
             regex_size((rule,))
     except ConfigError as error:
-        return str(error)
+        return error.message
     return ""
 
 
@@ -188,10 +188,11 @@ def _check_whole(config: Config) -> list[SettingFault]:
     try:
         check(config)
     except (ConfigError, UsageError) as error:
-        message = str(error)
-        # A message begins with the key of its setting.
-        key = next((key for key in keys_of(Config) if message.startswith((f"{key} = ", f"{key}:"))), "")
-        return [SettingFault(key, _without_key(message, key))]
+        if isinstance(error, WrongValue):
+            return [SettingFault(error.key, error.why)]
+        # The others begin with the key of their setting.
+        key = next((key for key in keys_of(Config) if str(error).startswith(f"{key}:")), "")
+        return [SettingFault(key, error.message)]
     return []
 
 
@@ -200,25 +201,22 @@ def restricted_settings(config: Config, before: Config | None = None) -> list[Re
     base = before or Config()
     courtesy, courtesy_before = config.courtesy, base.courtesy
     found = []
+    too_short = Message("the delay between requests is below {n:g} s", n=MIN_DELAY_S)
     if courtesy.delay_s < MIN_DELAY_S and courtesy.delay_s < courtesy_before.delay_s:
-        found.append(
-            RestrictedSetting("courtesy.delay_s", f"the delay between requests is below {MIN_DELAY_S:g} s", True)
-        )
+        found.append(RestrictedSetting("courtesy.delay_s", too_short, True))
     agreed_before = agreements(courtesy_before.agreed_delays)
     for host, agreed in agreements(courtesy.agreed_delays).items():
         if agreed.delay_s < MIN_DELAY_S and agreed != agreed_before.get(host):
-            found.append(
-                RestrictedSetting(
-                    "courtesy.agreed_delays", f"the delay between requests is below {MIN_DELAY_S:g} s", True
-                )
-            )
+            found.append(RestrictedSetting("courtesy.agreed_delays", too_short, True))
             break
     if not courtesy.robots and courtesy_before.robots:
-        found.append(RestrictedSetting("courtesy.robots", "robots.txt is ignored", True))
+        found.append(RestrictedSetting("courtesy.robots", Message("robots.txt is ignored"), True))
     if courtesy.per_host > max(1, courtesy_before.per_host):
-        found.append(RestrictedSetting("courtesy.per_host", "parallel requests are sent to one host", True))
+        found.append(RestrictedSetting("courtesy.per_host", Message("parallel requests are sent to one host"), True))
     changed = sorted(ADMINS.intersection(changed_keys(base, config)))
-    return found + [RestrictedSetting(key, "addresses outside the public web are allowed", False) for key in changed]
+    return found + [
+        RestrictedSetting(key, Message("addresses outside the public web are allowed"), False) for key in changed
+    ]
 
 
 # ---- done -----------------------------------------------------------------------------------------------------------
@@ -228,7 +226,7 @@ def create_collection(root: Root, config: Config, clock: Clock) -> None:
     """Create a collection; a crawler that serves the root notices it."""
     name = config.collection.name
     if name in root.collections():
-        raise UsageError(f"a collection named {name!r} already exists")
+        raise UsageError(Message("a collection named {name!r} already exists", name=name))
     check(config)
     root.create_collection(name, to_toml(config), config.collection.cells)
     with Inbox(root.control) as inbox:

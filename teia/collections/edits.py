@@ -24,6 +24,7 @@ from teia.config.sections import Config
 from teia.config.tree import from_text, keys_of, read_tree, value_of
 from teia.errors import ConfigError, UsageError
 from teia.frontier.rules.scope import seeds_scope
+from teia.lib.message import Message
 from teia.urls import from_user
 
 FIXED = frozenset({"collection.name", "collection.cells"})
@@ -86,7 +87,8 @@ def parse_edit(text: str) -> Edit:
     if key not in keys_of(Config):
         alike = difflib.get_close_matches(name.replace("-", "_"), FLAGS, n=1)
         if alike:
-            raise UsageError(f"unknown setting {name!r}; did you mean {alike[0].replace('_', '-')!r}?")
+            hint = Message("did you mean {what!r}?", what=alike[0].replace("_", "-"))
+            raise UsageError(Message("unknown setting {key!r}; {hint}", key=name, hint=hint))
         read_tree(Config, {key: value})  # raises, with the key that was probably meant
     if not value and operator is not Operator.SET:
         raise UsageError(f"{text!r}: value missing after {operator}")
@@ -111,7 +113,7 @@ def apply_edits(config: Config, edits: Sequence[Edit]) -> Config:
     values = {key: value_of(config, key) for key in keys_of(Config)}
     for (key, operator), run in groupby(edits, attrgetter("key", "operator")):
         if key in FIXED:
-            raise UsageError(f"{key} cannot be changed: it was fixed when the collection was created")
+            raise UsageError(Message("{key} cannot be changed: it was fixed when the collection was created", key=key))
         given = [edit.value for edit in run]
         values[key] = given[-1] if operator is Operator.SET else _edit_list(values, key, operator, given)
     return read_tree(Config, values)

@@ -23,6 +23,7 @@ from teia.collections.edits import Edit
 from teia.collections.reports import CrawlReports
 from teia.errors import StoreError, UsageError
 from teia.frontier.cell.bulk import BulkSelection
+from teia.lib.message import Message, message_code
 from teia.records import Command
 
 DAY_S = 86_400.0
@@ -67,7 +68,7 @@ class VisitPage(RequestBody, frozen=True):
     """Visit a known page after its host's politeness delay."""
 
     KIND, WAITS_S, IS_UNIQUE, MOST_PENDING = "visit", inf, True, 1_000
-    TOO_MANY = "{most:,} pages of {collection} are already waiting to be checked"
+    TOO_MANY = message_code("{most:,} pages of {collection} are already waiting to be checked")
     url: str
 
 
@@ -75,7 +76,7 @@ class RunBulkAction(RequestBody, frozen=True):
     """Run an action on many URLs; cells store its progress under its unique `mark` (frontier/cell/bulk.py)."""
 
     KIND, WAITS_S, KEPT_S, MOST_PENDING = "bulk", inf, 30 * DAY_S, 20
-    TOO_MANY = "{most} actions on {collection} are already pending; wait until they are done"
+    TOO_MANY = message_code("{most} actions on {collection} are already pending; wait until they are done")
     mark: str
     selection: BulkSelection
 
@@ -130,7 +131,7 @@ class Inbox(CrawlReports):
         self._write("DELETE FROM requests WHERE kind = ? AND (done_s < ? OR requested_s < ?)", (body.KIND, *limits))
         pending = self.pending(collection, type(body))
         if len(pending) >= body.MOST_PENDING:
-            raise UsageError(body.TOO_MANY.format(most=body.MOST_PENDING, collection=collection))
+            raise UsageError(Message(body.TOO_MANY, most=body.MOST_PENDING, collection=collection))
         if body.IS_UNIQUE and (same := [each.id for each in pending if each.body == body]):
             return same[0]
         row = (collection, body.KIND, msgspec.json.encode(body).decode(), who, now_s)

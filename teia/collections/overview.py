@@ -19,6 +19,7 @@ from teia.config.sections import Config, ScheduleSettings
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.tables.hosts import largest_host as largest_of_cell
+from teia.lib.message import Message
 from teia.store.root import Root
 
 DEFAULT_NUMBER = 5
@@ -148,15 +149,15 @@ def run_view(run: ScheduledRun) -> RunView:
 def _notes(
     root: Root, config: Config, schedule: Schedule, runs: list[ScheduledRun], running: bool, now_s: float
 ) -> tuple[str, ...]:
-    notes = []
+    notes: list[str] = []
     due_task = find_due_task(schedule, runs[0] if runs else None, now_s)
     if not running and due_task.task is not CrawlTask.NOTHING:
-        what = (
-            "a run is due, but no crawler is running"
+        command = f"teia crawl --scheduled --data {root.path}"
+        notes.append(
+            Message("a run is due, but no crawler is running: start `{command}`", command=command)
             if due_task.task is CrawlTask.RUN
-            else "no crawler is waiting for the next run"
+            else Message("no crawler is waiting for the next run: start `{command}`", command=command)
         )
-        notes.append(f"{what}: start `teia crawl --scheduled --data {root.path}`")
     slow = _warn_too_long(root, config, schedule)
     return (*notes, slow) if slow else tuple(notes)
 
@@ -173,9 +174,12 @@ def warn_too_long(host: str, pages: int, delay_s: float, schedule: Schedule) -> 
     needed_s = pages * delay_s
     if needed_s <= longest_s:
         return ""
-    return (
-        f"{pages:,} known pages of {host} at one every {delay_s:g} s take {_hours(needed_s)}: runs will stop before"
-        " they are complete"
+    return Message(
+        "{n:,} known pages of {host} at one every {delay:g} s take {span}: runs will stop before they are complete",
+        n=pages,
+        host=host,
+        delay=delay_s,
+        span=_hours(needed_s),
     )
 
 
@@ -192,4 +196,6 @@ def largest_host(root: Root, name: str) -> tuple[str, int]:
 
 def _hours(seconds: float) -> str:
     minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes < 48 * 60 else f"{seconds / 86_400:.1f} days"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return Message("{n:.1f} days", n=seconds / 86_400)

@@ -32,6 +32,7 @@ from teia.crawler.compiled_settings import compile_settings
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import Crawl
 from teia.errors import DiskFull, TeiaError
+from teia.lib.message import encoded
 from teia.records import Command
 from teia.store.root import Root
 
@@ -206,6 +207,6 @@ async def reconfigure_crawl(
         # A long list of rules takes a second to read: not on the loop.
         compiled = await asyncio.to_thread(compile_settings, config, root.collection(crawl.name).lists)
     except TeiaError as error:
-        return RequestAnswer(error=str(error))
+        return RequestAnswer(error=encoded(error.message))
     crawler.reconfigure(crawl, config, compiled)
     return RequestAnswer(now=tuple(edit.key for edit in live))

@@ -17,6 +17,7 @@ from teia.crawler.lookup import Lookup, main_url
 from teia.fetch.guard import FORBIDDEN_PORTS
 from teia.fetch.robots import Access, rules_from_answer
 from teia.frontier.rules.scope import Rulebook
+from teia.lib.message import Message
 from teia.urls import from_user, split
 
 MAX_URLS = 200
@@ -69,16 +70,16 @@ class UrlTester:
         return [self._not_tried(each) if is_out_of_time() else self.test(each) for each in typed[:MAX_URLS]]
 
     def _not_tried(self, typed: str) -> UrlTestResult:
-        why = "not tested: the rules took too long for the URLs before it"
-        return UrlTestResult(typed, from_user(typed), False, why, (UrlTestStep("parsed", "unknown", why),))
+        why = Message("not tested: the rules took too long for the URLs before it")
+        return UrlTestResult(typed, from_user(typed), False, why, (UrlTestStep(Message("parsed"), "unknown", why),))
 
     def test(self, typed: str) -> UrlTestResult:
         """Explain the steps of one URL, as a user typed it."""
         url = from_user(typed)
         if url is None:
-            why = "it is not an http or https URL"
-            return UrlTestResult(typed, None, False, why, (UrlTestStep("parsed", "no", why),))
-        steps = [UrlTestStep("parsed", "ok"), UrlTestStep("canonical", "ok", url)]
+            why = Message("it is not an http or https URL")
+            return UrlTestResult(typed, None, False, why, (UrlTestStep(Message("parsed"), "no", why),))
+        steps = [UrlTestStep(Message("parsed"), "ok"), UrlTestStep("canonical", "ok", url)]
         ruling = self._rulebook.decide(url)
         kept_by, skipped_by = ruling.included_by, ruling.excluded_by
         skipped_number = None if skipped_by is None else skipped_by + len(self.include)
@@ -108,53 +109,58 @@ class UrlTester:
 
     def _port_step(self, url: str) -> UrlTestStep:
         port = split(url).port
-        return (
-            UrlTestStep("port", "no", f"port {port} is not allowed")
-            if port in FORBIDDEN_PORTS
-            else UrlTestStep("port", "ok")
-        )
+        why = Message("port {port} is not allowed", port=port) if port in FORBIDDEN_PORTS else ""
+        return UrlTestStep(Message("port"), "no" if why else "ok", why)
 
     def _scope_step(self, url: str, kept_by: int | None, skipped: int | None) -> list[UrlTestStep]:
         """Judge a URL by the rules and by its shape; a seed needs no rule that keeps it."""
         if skipped is not None:
-            return [UrlTestStep("rules", "no", f"excluded by rule {skipped + 1}: {self.rules[skipped]}")]
+            return [
+                UrlTestStep(
+                    "rules", "no", Message("excluded by rule {n}: {rule}", n=skipped + 1, rule=self.rules[skipped])
+                )
+            ]
         if url in self._seeds:
-            return [UrlTestStep("rules", "ok", "it is a seed")]
+            return [UrlTestStep("rules", "ok", Message("it is a seed"))]
         refusal = evaluate_link(url, self._rulebook.scope, self._config.limits)
         if refusal is LinkRefusal.UNINDEXABLE:
-            return [UrlTestStep("type", "no", "its file extension is of a type that is not stored")]
+            return [UrlTestStep("type", "no", Message("its file extension is of a type that is not stored"))]
         if refusal is LinkRefusal.OUT_OF_SCOPE:
             if not self._rulebook.scope.queries and "?" in url:
-                return [UrlTestStep("query", "no", "it has a query string, and those are not followed")]
-            return [UrlTestStep("rules", "no", "no rule includes it")]
+                return [UrlTestStep("query", "no", Message("it has a query string, and those are not followed"))]
+            return [UrlTestStep("rules", "no", Message("no rule includes it"))]
         included = [UrlTestStep("rules", "ok", self._included_reason(kept_by))]
         return (
             included
             if isinstance(refusal, FrontierUrl)
-            else [*included, UrlTestStep("trap", "no", f"it looks like a trap: {refusal}")]
+            else [*included, UrlTestStep("trap", "no", Message("it looks like a trap: {why}", why=refusal))]
         )
 
     def _included_reason(self, kept_by: int | None) -> str:
         if kept_by is None:
-            return "everything is included"
+            return Message("everything is included")
         rule = self.rules[kept_by]
-        return f"it is on the host of a seed: {rule}" if self._is_implied else f"included by rule {kept_by + 1}: {rule}"
+        if self._is_implied:
+            return Message("it is on the host of a seed: {rule}", rule=rule)
+        return Message("included by rule {n}: {rule}", n=kept_by + 1, rule=rule)
 
     def _robots(self, url: str) -> tuple[str, UrlTestStep]:
         """Judge a URL by robots.txt as last fetched; no request is made."""
         if not self._config.courtesy.robots:
-            return "not obeyed", UrlTestStep("robots", "ok", "robots.txt is ignored")
+            return "not obeyed", UrlTestStep("robots", "ok", Message("robots.txt is ignored"))
         body = self._stored_robots(url)
         if body is None:
-            return "not asked", UrlTestStep("robots", "unknown", "robots.txt was not fetched yet")
+            return "not asked", UrlTestStep("robots", "unknown", Message("robots.txt was not fetched yet"))
         fetched_s, outcome, status, text = body
         limit = self._config.limits.robots_bytes
         rules = rules_from_answer(outcome, status, text, self._config.courtesy.user_agent, None, fetched_s, limit)
         if rules.access is Access.UNREACHABLE:
-            return "unreachable", UrlTestStep("robots", "no", "robots.txt could not be fetched, so nothing is allowed")
+            return "unreachable", UrlTestStep(
+                "robots", "no", Message("robots.txt could not be fetched, so nothing is allowed")
+            )
         if not rules.allows(url):
-            return "forbidden", UrlTestStep("robots", "no", "robots.txt disallows it")
-        return "allowed", UrlTestStep("robots", "ok", "robots.txt allows it")
+            return "forbidden", UrlTestStep("robots", "no", Message("robots.txt disallows it"))
+        return "allowed", UrlTestStep("robots", "ok", Message("robots.txt allows it"))
 
     def _stored_robots(self, url: str) -> tuple[float, str, int, bytes] | None:
         if self._lookup is None:
@@ -174,11 +180,17 @@ class UrlTester:
             return "", []
         main = main_url(self._lookup, url)
         if main is not None:
-            return "alias", [UrlTestStep("alias", "no", f"its host is an alias of {split(main).host}")]
+            return "alias", [
+                UrlTestStep("alias", "no", Message("its host is an alias of {host}", host=split(main).host))
+            ]
         entry = self._lookup.find(url)
         if entry is None:
             return "", []
         depth = self._config.scope.max_depth
         if entry.depth > depth and url not in self._seeds:
-            return entry.state, [UrlTestStep("depth", "no", f"its depth is {entry.depth}, and the maximum is {depth}")]
+            return entry.state, [
+                UrlTestStep(
+                    "depth", "no", Message("its depth is {n}, and the maximum is {most}", n=entry.depth, most=depth)
+                )
+            ]
         return entry.state, []

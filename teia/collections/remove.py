@@ -13,6 +13,7 @@ from teia.clock import Clock
 from teia.collections.commands import RELEASED, CommandTable
 from teia.durable import disk_errors, sync_folder
 from teia.errors import StoreError
+from teia.lib.message import Message
 from teia.store.root import Root
 
 TRASH = ".removed-"
@@ -28,7 +29,7 @@ def remove_collection(root: Root, name: str, clock: Clock) -> None:
         # Nothing was touched yet: the request is withdrawn.
         if not _is_free(root, name, table, clock):
             table.forget(name)
-            raise StoreError(f"process {root.lock_holder()} is crawling this folder; stop it first")
+            raise StoreError(Message("process {pid} is crawling this folder; stop it first", pid=root.lock_holder()))
     trash = root.path / f"{TRASH}{name}-{int(clock.now_s() * 1e6):x}"
     with disk_errors(folder.path, "removed"):
         # From here on the collection is gone; the rest is cleaning up.

@@ -16,6 +16,7 @@ from math import inf
 from typing import Any
 
 from teia.collections.control_file import ControlFile
+from teia.lib.message import Message, decoded, encoded
 
 ACCOUNT_S = 1.0
 
@@ -48,7 +49,10 @@ class CrawlReports(ControlFile):
         """Return the running crawl of a collection; None if there is none."""
         sql = "SELECT collection, pid, started_s, updated_s, account FROM runs WHERE collection = ?"
         for name, pid, started_s, updated_s, account in self._read(sql, (collection,)):
-            run = CrawlReport(name, pid, started_s, updated_s, json.loads(account))
+            values = json.loads(account)
+            if "paused_why" in values:
+                values["paused_why"] = decoded(values["paused_why"])
+            run = CrawlReport(name, pid, started_s, updated_s, values)
             return run if run.is_alive else None
         return None
 
@@ -61,7 +65,8 @@ class CrawlReports(ControlFile):
 
     def write_account(self, collection: str, account: Mapping[str, Any], now_s: float) -> None:
         sql = "UPDATE runs SET updated_s = ?, account = ? WHERE collection = ?"
-        self._write(sql, (now_s, json.dumps(account), collection))
+        written = {key: encoded(each) if isinstance(each, Message) else each for key, each in account.items()}
+        self._write(sql, (now_s, json.dumps(written), collection))
 
     def end(self, collection: str) -> None:
         self._write("DELETE FROM runs WHERE collection = ?", (collection,))

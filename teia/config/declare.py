@@ -14,7 +14,8 @@ from dataclasses import field
 from datetime import date
 from typing import Any, Union, get_args, get_origin
 
-from teia.errors import ConfigError
+from teia.errors import WrongValue
+from teia.lib.message import Message
 
 MAX_NUMBER = 2**63
 """Upper limit of whole numbers, exclusive: SQLite could not store it, nor, at some size, a float."""
@@ -67,7 +68,7 @@ def check_value(key: str, value: Any, kind: Any, allowed: Mapping[str, Any]) -> 
         kind = next(option for option in get_args(kind) if option is not type(None))
     if get_origin(kind) is tuple:
         if not isinstance(value, (list, tuple)):
-            raise ConfigError(f"{key} = {value!r}: must be a list")
+            raise WrongValue(key, value, Message("must be a list"))
         return tuple(check_value(key, item, get_args(kind)[0], allowed) for item in value)
     if kind is str and isinstance(value, date):  # TOML has dates of its own, and people write them without quotes
         value = str(value)
@@ -75,12 +76,17 @@ def check_value(key: str, value: Any, kind: Any, allowed: Mapping[str, Any]) -> 
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value) if abs(value) < MAX_NUMBER else math.inf
     if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-        raise ConfigError(f"{key} = {value!r}: must be {_KIND_NAMES.get(kind, kind.__name__)}")
+        raise WrongValue(key, value, _KIND_ERRORS.get(kind, f"must be {kind.__name__}"))
     _check_allowed(key, value, allowed)
     return value
 
 
-_KIND_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+_KIND_ERRORS = {
+    int: Message("must be a whole number"),
+    float: Message("must be a number"),
+    bool: Message("must be true or false"),
+    str: Message("must be text"),
+}
 
 
 def _check_allowed(key: str, value: Any, allowed: Mapping[str, Any]) -> None:
@@ -89,19 +95,19 @@ def _check_allowed(key: str, value: Any, allowed: Mapping[str, Any]) -> None:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         # Not a number fails this comparison too.
         if not -MAX_NUMBER < value < MAX_NUMBER:
-            raise ConfigError(f"{key} = {value!r}: must be a number below 2^63")
+            raise WrongValue(key, value, Message("must be a number below 2^63"))
         if low is not None and value < low:
-            raise ConfigError(f"{key} = {value!r}: must be at least {low}{unit}")
+            raise WrongValue(key, value, Message("must be at least {low}{unit}", low=low, unit=unit))
         if high is not None and value > high:
-            raise ConfigError(f"{key} = {value!r}: must be at most {high}{unit}")
+            raise WrongValue(key, value, Message("must be at most {high}{unit}", high=high, unit=unit))
     if isinstance(value, str) and not _is_unicode(value):
-        raise ConfigError(f"{key} = {value!a}: must be valid UTF-8")
+        raise WrongValue(key, value, Message("must be valid UTF-8"))
     if allowed.get("choices") and value not in allowed["choices"]:
-        raise ConfigError(f"{key} = {value!r}: must be one of {', '.join(allowed['choices'])}")
+        raise WrongValue(key, value, Message("must be one of {choices}", choices=", ".join(allowed["choices"])))
     if allowed.get("matches") and not re.fullmatch(allowed["matches"], value):
-        raise ConfigError(f"{key} = {value!r}: must look like {allowed['matches']}")
+        raise WrongValue(key, value, Message("must look like {pattern}", pattern=allowed["matches"]))
     if isinstance(value, str) and allowed.get("in_header") and not (value.isascii() and value.isprintable()):
-        raise ConfigError(f"{key} = {value!r}: must be plain ASCII on one line; it is sent in a header")
+        raise WrongValue(key, value, Message("must be plain ASCII on one line; it is sent in a header"))
 
 
 def _is_unicode(text: str) -> bool:

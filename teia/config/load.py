@@ -73,7 +73,7 @@ def _settings_in(environ: Mapping[str, str]) -> dict[str, str]:
             continue
         # A misspelt variable must not be ignored.
         if variable not in by_variable:
-            raise ConfigError(f"unknown setting {variable} in the environment{suggestion(variable, by_variable)}")
+            raise ConfigError(f"unknown setting {variable} in the environment; {suggestion(variable, by_variable)}")
         found[variable] = by_variable[variable]
     return found
 

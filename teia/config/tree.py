@@ -15,6 +15,7 @@ from typing import Any, TypeVar, get_origin, get_type_hints
 
 from teia.config.declare import check_value
 from teia.errors import ConfigError
+from teia.lib.message import Message
 
 Tree = TypeVar("Tree")
 
@@ -65,7 +66,7 @@ def read_tree(tree: type[Tree], values: Mapping[str, Any]) -> Tree:
     known = keys_of(tree)
     for key in values:
         if key not in known:
-            raise ConfigError(f"unknown setting {key!r}{suggestion(key, known)}")
+            raise ConfigError(Message("unknown setting {key!r}; {hint}", key=key, hint=suggestion(key, known)))
     return _build(tree, values, "")
 
 
@@ -112,4 +113,4 @@ def suggestion(key: str, known: Mapping[str, Any]) -> str:
     # The same name in another section is the likeliest mistake.
     close = [each for each in known if each.rpartition(".")[2] == last][:1]
     close = close or difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else "; `teia config` lists them all"
+    return Message("did you mean {what!r}?", what=close[0]) if close else Message("`teia config` lists them all")

@@ -24,6 +24,7 @@ from teia.frontier.cell.schema import STATE_NAMES
 from teia.frontier.tables import pages
 from teia.frontier.tables.hosts import all_hosts
 from teia.frontier.tables.pages import PageEntry, VisitEntry
+from teia.lib.message import Message
 from teia.records import Link
 from teia.store.reader import ArchiveReader, ArchiveRecord, StoredAnswer
 from teia.store.root import CellFolder, Root
@@ -210,13 +211,13 @@ class Lookup:
     def _answer(self, url: str, time_s: float | None) -> StoredAnswer:
         entry = self.find(url)
         if entry is None or entry.page is None:
-            raise StoreError(f"there is no capture of {url} in {self.name}")
+            raise StoreError(Message("there is no capture of {url} in {name}", url=url, name=self.name))
         file, offset = entry.page.file, entry.page.offset
         if time_s is not None:
             at_that_time = [visit for visit in self.visits(entry) if abs(visit.time_s - time_s) < SAME_TIME_S]
             file, offset = (at_that_time[0].file, at_that_time[0].offset) if at_that_time else ("", 0)
         if not file:
-            raise StoreError(f"there is no capture of {url} at that time in {self.name}")
+            raise StoreError(Message("there is no capture of {url} at that time in {name}", url=url, name=self.name))
         return self._readers[entry.cell].answer(file, offset)
 
 
@@ -238,4 +239,8 @@ def main_url(lookup: Lookup, url: str) -> str | None:
 def alias_note(lookup: Lookup, url: str) -> str | None:
     """Explain that the host of a URL is another name of a site; None if it is not."""
     target = main_url(lookup, url)
-    return None if target is None else f"its host is an alias of {split(target).host}: see {target}"
+    return (
+        None
+        if target is None
+        else Message("its host is an alias of {host}: see {url}", host=split(target).host, url=target)
+    )

@@ -42,6 +42,7 @@ from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.host_rules import merge_courtesy
 from teia.frontier.queue.ledger import CourtesyInForce
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
+from teia.lib.message import Message
 from teia.metrics import Metrics
 from teia.parse.children.pool import ChildPool, LostAnswer
 from teia.records import Command, Fetched, Outcome
@@ -197,7 +198,7 @@ class Crawler:
         """Apply the commands that the user gave for one crawl."""
         for command in commands:
             if command is Command.PAUSE:
-                crawl.pause("asked to")
+                crawl.pause(Message("asked to"))
             elif command is Command.RESUME:
                 crawl.resume(self._schedule)
             elif command is Command.STOP:
@@ -300,7 +301,7 @@ class Crawler:
             self._robots.awaited.add(origin)
             queue.prerequisites.insert(0, self._robots.prerequisite(origin, item))
         elif self._is_delay_too_long(known.rules):
-            crawl.park(queue, f"robots.txt asks for a Crawl-delay of {known.rules.crawl_delay_s:g} s")
+            crawl.park(queue, Message("robots.txt asks for a Crawl-delay of {n:g} s", n=known.rules.crawl_delay_s))
             return RobotsDecision.LATER
         elif known.rules.unreachable:
             known.was_used = True

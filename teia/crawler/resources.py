@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from teia.errors import StoreError
+from teia.lib.message import Message
 
 WANTED = 65_536
 SPARE = 12
@@ -83,7 +84,12 @@ class DiskSpace:
         free, low = self._free_and_low()
         if free >= low:
             return ""
-        return f"only {free >> 20} MiB are free at {self._folder}; fetching resumes at {int(low * 1.6) >> 20} MiB"
+        return Message(
+            "only {n} MiB are free at {path}; fetching resumes at {enough} MiB",
+            n=free >> 20,
+            path=self._folder,
+            enough=int(low * 1.6) >> 20,
+        )
 
     def has_enough(self) -> bool:
         free, low = self._free_and_low()

@@ -33,6 +33,7 @@ from teia.frontier.queue.order import order_named
 from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.frontier.queue.shared_addresses import RECORDED_FROM
+from teia.lib.message import message_of
 from teia.records import Outcome
 from teia.urls import key_of, resolve, split
 
@@ -192,7 +193,7 @@ class Crawl:
     def fail(self, error: TeiaError) -> None:
         """End because of an error that no retry in this run can fix; uncommitted visits are left to the next start."""
         self.failure = error
-        self.state, self.paused_why, self.waits_for = CrawlState.STOPPED, str(error), None
+        self.state, self.paused_why, self.waits_for = CrawlState.STOPPED, message_of(error), None
 
     def wind_up(self) -> None:
         """Start and plan nothing more; from now on a commit only stores results."""

@@ -29,7 +29,7 @@ import pycurl
 from teia import urls
 from teia.clock import Clock
 from teia.config.sections import LimitSettings
-from teia.errors import ConfigError
+from teia.errors import ConfigError, WrongValue
 from teia.fetch.answer import Answer, BodyMemory
 from teia.fetch.driver import Curl, CurlDriver
 from teia.fetch.fetcher import FetchRequest
@@ -438,7 +438,7 @@ def _own_address(bind: str) -> str:
             with socket.socket(socket.AF_INET6 if ":" in bind else socket.AF_INET, socket.SOCK_STREAM) as trial:
                 trial.bind((bind, 0))
         except OSError as error:
-            raise ConfigError(f"fetch.bind = {bind!r}: must be an address of this machine ({error})") from error
+            raise WrongValue("fetch.bind", bind, f"must be an address of this machine ({error})") from error
     return bind
 
 

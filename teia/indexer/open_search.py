@@ -35,6 +35,7 @@ from teia.index.entry import IndexEntry
 from teia.index.position import has_index
 from teia.index.union import UnionReader
 from teia.indexer.ranks import rank_file
+from teia.lib.message import Message
 from teia.search.query.analysis import stem_of
 from teia.search.query.words import WORD
 from teia.search.rank.formula import Keys, Ranking
@@ -53,7 +54,7 @@ class CollectionSearch:
 
     def __init__(self, root: Root, names: Sequence[str], clock: Clock) -> None:
         if not names:
-            raise UsageError(f"{root.path} contains no collection yet")
+            raise UsageError(Message("{path} contains no collection yet", path=root.path))
         folders = [root.collection(name) for name in names]
         for folder in folders:
             _check_index(root, folder)
@@ -150,8 +151,10 @@ def _check_index(root: Root, folder: CollectionFolder) -> None:
         return
     remedy = f"build one from the archive with `teia rebuild index --data {root.path}`"
     if not saved(root, folder.name).config.index.enabled:
-        raise IndexFailure(f"{folder.name} was crawled without an index; {remedy}")
-    raise IndexFailure(f"{folder.name} has no index yet; crawl some pages first, or {remedy}")
+        raise IndexFailure(Message("{name} was crawled without an index; {hint}", name=folder.name, hint=remedy))
+    raise IndexFailure(
+        Message("{name} has no index yet; crawl some pages first, or {hint}", name=folder.name, hint=remedy)
+    )
 
 
 # ---- facts from outside the index -----------------------------------------------------------------------------------

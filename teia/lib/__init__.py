@@ -7,6 +7,7 @@
     fingerprints    constants of 64-bit fingerprints, their distance; a hash that ignores numbers
     launch          program that gives another one its limits, and its end with its parent
     linearregex     regular expressions that no text makes slow
+    message         sentences for people: a code with values, translated where they are read
     simhash         64-bit fingerprints of texts that are nearly alike
     sortedkeys      look up many keys in a large sorted array
     tomledit        one value of a TOML text changed, comments kept

@@ -18,6 +18,8 @@ from contextlib import suppress
 
 import re2
 
+from teia.lib.message import Message
+
 MAX_SIZE = 10_000
 """Steps of a compiled expression: some thousand words as alternatives. On the hardest texts each takes some 12 ns a
 character."""
@@ -32,10 +34,13 @@ _REWRITTEN = re.compile(
     re.DOTALL,
 )
 _MEANT = (
-    (r"\(\?<?[=!]", "uses look-ahead or look-behind; use two rules instead, such as and(regex:A, not(regex:B))"),
-    (r"\\[1-9]|\(\?P=|\(\?P$|\(\?\(", "uses a back-reference; write out the alternatives"),
-    (r"\(\?>|[*+?}]\+", "uses an atomic group or a possessive quantifier; use (?:…) and a plain quantifier"),
-    (r"\(\?[a-zA-Z-]*[aLux]", "uses an unknown flag; i, m and s are supported"),
+    (
+        r"\(\?<?[=!]",
+        Message("uses look-ahead or look-behind; use two rules instead, such as and(regex:A, not(regex:B))"),
+    ),
+    (r"\\[1-9]|\(\?P=|\(\?P$|\(\?\(", Message("uses a back-reference; write out the alternatives")),
+    (r"\(\?>|[*+?}]\+", Message("uses an atomic group or a possessive quantifier; use (?:…) and a plain quantifier")),
+    (r"\(\?[a-zA-Z-]*[aLux]", Message("uses an unknown flag; i, m and s are supported")),
 )
 """Constructs that RE2 cannot match, and the advice for each."""
 
@@ -108,16 +113,18 @@ def _compile(expression: str, typed: str) -> re2._Regexp:
     return made
 
 
-_TOO_LARGE = "is too large; use fewer or smaller repetitions, or several rules"
+_TOO_LARGE = Message("is too large; use fewer or smaller repetitions, or several rules")
 
 
 def _explain(error: re2.error, typed: str) -> str:
     message = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
     meant = next((meaning for form, meaning in _MEANT if re.search(form, message)), "")
     if meant:
-        return f"{meant} ({message.rpartition(': ')[2]})"
+        return Message("{why} ({where})", why=meant, where=message.rpartition(": ")[2])
     if "invalid repetition size" in message:
-        return f"repeats more than 1,000 times, possibly by nested repetitions ({message.rpartition(': ')[2]})"
+        return Message(
+            "repeats more than 1,000 times, possibly by nested repetitions ({where})", where=message.rpartition(": ")[2]
+        )
     return _TOO_LARGE if "too large" in message else f"{message}, in {typed[:200]!r}"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Protocol
 
-from teia.errors import ConfigError
+from teia.errors import WrongValue
 from teia.parse import mime
 from teia.parse.document import Document, Findings
 from teia.parse.files import feed, sitemap
@@ -101,7 +101,7 @@ def with_user_processors(names: Iterable[str], processors: Processors = BUILT_IN
         pattern, equals, target = name.partition("=")
         module_name, colon, attribute = target.partition(":")
         if not (equals and colon and ("/" in pattern or pattern.startswith("*"))):
-            raise ConfigError(f"parse.processors = {name!r}: must look like text/html=package.module:function")
+            raise WrongValue("parse.processors", name, "must look like text/html=package.module:function")
         processors = processors.with_added(
             pattern.strip().lower(), target, _import_processor(name, module_name, attribute)
         )
@@ -112,8 +112,8 @@ def _import_processor(name: str, module_name: str, attribute: str) -> Processor:
     try:
         found = getattr(importlib.import_module(module_name.strip()), attribute.strip())
     except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"parse.processors = {name!r}: cannot be imported: {error}") from error
+        raise WrongValue("parse.processors", name, f"cannot be imported: {error}") from error
     if not callable(found):
-        raise ConfigError(f"parse.processors = {name!r}: is not a function")
+        raise WrongValue("parse.processors", name, "is not a function")
     processor: Processor = found
     return processor

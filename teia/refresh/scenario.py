@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from teia.errors import UsageError
+from teia.lib.message import Message
 from teia.refresh.model import DAY_S, Crawlers, Floats, Numbers, RefreshWorld
 
 NEEDED: Final = ("page", "server", "weight", "rate_per_day")
@@ -65,6 +66,14 @@ class Scenario:
         return [self.pages[row] for row in order[np.searchsorted(ids[order], world.page)].tolist()]
 
 
+class WrongScenario(UsageError):
+    """A file of pages cannot be read; `why` is the reason without the file's name."""
+
+    def __init__(self, name: str, why: str, separator: str = ": ") -> None:
+        super().__init__(f"{name}{separator}{why}")
+        self.why = why
+
+
 def read_scenario(path: Path) -> Scenario:
     """Read a file of pages. The error for a bad file names its first broken row and the number of further ones."""
     try:
@@ -82,7 +91,7 @@ def parse_scenario(text: str, name: str) -> Scenario:
     try:
         return _read(name, csv.reader(text.splitlines()))
     except csv.Error as error:
-        raise UsageError(f"{name}: not CSV: {error}") from error
+        raise WrongScenario(name, f"not CSV: {error}") from error
 
 
 def _read(path: str, rows: Iterator[list[str]]) -> Scenario:
@@ -90,22 +99,28 @@ def _read(path: str, rows: Iterator[list[str]]) -> Scenario:
     missing = [name for name in NEEDED if name not in header]
     unknown = [name for name in header if name not in NEEDED + OPTIONAL]
     if missing or unknown or len(set(header)) < len(header):
-        wrong = f"is missing {', '.join(missing)}" if missing else f"has {', '.join(unknown) or 'a duplicate column'}"
-        raise UsageError(
-            f"{path} line 1: the header {wrong}; columns are {','.join(NEEDED)} and optionally {','.join(OPTIONAL)}"
+        by = {"needed": ",".join(NEEDED), "optional": ",".join(OPTIONAL)}
+        by["names"] = ", ".join(missing or unknown) or "a duplicate column"
+        why = (
+            Message("the header is missing {names}; columns are {needed} and optionally {optional}", **by)
+            if missing
+            else Message("the header has {names}; columns are {needed} and optionally {optional}", **by)
         )
+        raise WrongScenario(path, Message("line {n}: {why}", n=1, why=why), " ")
     scenario = Scenario(numbers={name: [] for name in header if name not in ("page", "server")})
     reader = _Rows(scenario, header)
-    broken: list[str] = []
+    broken: list[Message] = []
     for line, row in enumerate(rows, start=2):
         reason = reader.add(row) if row else None
         if reason is not None:
-            broken.append(f"line {line}: {reason}")
+            broken.append(Message("line {n}: {why}", n=line, why=reason))
     if broken:
-        more = f" (and {len(broken) - 1} more invalid rows)" if len(broken) > 1 else ""
-        raise UsageError(f"{path} {broken[0]}{more}")
+        why = broken[0]
+        if len(broken) > 1:
+            why = Message("{why} (and {n} more invalid rows)", why=why, n=len(broken) - 1)
+        raise WrongScenario(path, why, " ")
     if not scenario.pages:
-        raise UsageError(f"{path}: contains no pages")
+        raise WrongScenario(path, Message("contains no pages"))
     return scenario
 
 
@@ -123,17 +138,17 @@ class _Rows:
 
     def add(self, row: list[str]) -> str | None:
         if len(row) != self._width:
-            return f"{len(row)} fields instead of {self._width}"
+            return Message("{n} fields instead of {width}", n=len(row), width=self._width)
         page, server = row[self._page].strip(), row[self._server].strip()
         if not page or not server:
-            return f"missing name of the {'server' if page else 'page'}"
+            return Message("missing name of the server") if page else Message("missing name of the page")
         if page in self._seen:
-            return f"duplicate page {page}"
+            return Message("duplicate page {name}", name=page)
         values = []
         for column_index, name, _ in self._columns:
             value = _number(row[column_index])
             if value is None or (math.isinf(value) and name not in ("rate_per_day", "age_s")):
-                return f"{name} is {row[column_index].strip()!r}, not a number >= 0"
+                return Message("{name} is {value!r}, not a number >= 0", name=name, value=row[column_index].strip())
             values.append(value)
         # All checks are above: a row that is rejected leaves nothing behind.
         self._seen.add(page)

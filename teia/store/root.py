@@ -23,6 +23,7 @@ from pathlib import Path
 from teia.clock import iso_utc
 from teia.durable import disk_errors, file_lock, lock_holder, sync_folder, write_atomically
 from teia.errors import CorruptFile, StoreError
+from teia.lib.message import Message
 from teia.urls import cell_starts
 
 FORMAT = 1
@@ -231,12 +232,19 @@ def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         shown = name if len(name) <= 40 else name[:40] + "…"
         raise StoreError(
-            f"{shown!r} cannot be the name of a collection: use only a-z, 0-9, _ and -; start with a"
-            " letter or digit; 63 characters at most"
+            Message(
+                "{name!r} cannot be the name of a collection: use only a-z, 0-9, _ and -; start with a letter"
+                " or digit; 63 characters at most",
+                name=shown,
+            )
         )
     if name in RESERVED_NAMES:
         raise StoreError(
-            f"{name!r} cannot be the name of a collection: the data folder contains a file of that name; choose another"
+            Message(
+                "{name!r} cannot be the name of a collection: the data folder contains a file of that name;"
+                " choose another",
+                name=name,
+            )
         )
     return name
 

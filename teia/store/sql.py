@@ -18,6 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from teia.errors import QueryError
+from teia.lib.message import Message
 from teia.store.fetchlog import LogPart, Rows, log_files
 from teia.store.parquet import is_readable, table_of
 
@@ -83,7 +84,7 @@ class FetchLog:
             found = _read(reader, max_bytes)
         except duckdb.InterruptException:
             raise QueryError(
-                f"the query took longer than {timeout_s:g} s; narrow it, e.g. with WHERE host = …"
+                Message("the query took longer than {n:g} s; narrow it, e.g. with WHERE host = …", n=timeout_s)
             ) from None
         except duckdb.Error as error:
             raise QueryError(_first_line(error)) from error
@@ -98,7 +99,7 @@ class FetchLog:
 
     def _check(self, sql: str) -> None:
         if len(sql) > MAX_SQL_CHARS:
-            raise QueryError(f"the query is longer than {MAX_SQL_CHARS} characters")
+            raise QueryError(Message("the query is longer than {n} characters", n=MAX_SQL_CHARS))
         try:
             statements = self._connection.extract_statements(sql)
         except duckdb.Error as error:
@@ -136,7 +137,9 @@ def _read(reader: Any, max_bytes: int | None) -> Any:
 
 
 def too_long_message(max_bytes: int) -> str:
-    return f"the result is larger than {max_bytes >> 20} MiB; select fewer columns, or narrow it with LIMIT"
+    return Message(
+        "the result is larger than {n} MiB; select fewer columns, or narrow it with LIMIT", n=max_bytes >> 20
+    )
 
 
 def _quoted(text: str) -> str:

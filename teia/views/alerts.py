@@ -19,6 +19,7 @@ from teia.collections.reports import CrawlReports
 from teia.collections.series import MIN_REVISITED
 from teia.crawler.keep_fresh.bound import WEEK_S, days
 from teia.crawler.resources import LOW_SHARE
+from teia.lib.message import Message
 from teia.views.hosts import HostTable
 
 NEAR_LOW = 2.0
@@ -82,7 +83,7 @@ def _account_alerts(account: Mapping[str, Any]) -> list[Alert]:
         )
     if account["state"] == "paused" and account["paused_why"] != "asked to":
         why = account["paused_why"]
-        found.append(Alert("paused", f"the crawl paused automatically: {why}", 90.0, detail=why))
+        found.append(Alert("paused", Message("the crawl paused automatically: {why}", why=why), 90.0, detail=why))
     seeds = account.get("failed_seeds") or ()
     if seeds:
         message = f"{len(seeds)} seeds could not be fetched: {seeds[0]}"

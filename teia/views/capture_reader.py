@@ -24,6 +24,7 @@ from teia.crawler.child.read_copy import (
     encode,
 )
 from teia.errors import ParseError
+from teia.lib.message import Message
 from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 
 CHILDREN = 2
@@ -92,16 +93,16 @@ class CaptureReader:
         try:
             answer = future.result(WAIT_S)
         except TimeoutError:
-            raise ParseError(f"the capture of {request.url} could not be read in time") from None
+            raise ParseError(Message("the capture of {url} could not be read in time", url=request.url)) from None
         if isinstance(answer, LostAnswer):
-            raise ParseError(f"the capture of {request.url} cannot be read ({answer.reason})")
+            raise ParseError(Message("the capture of {url} cannot be read ({why})", url=request.url, why=answer.reason))
         return answer
 
     @staticmethod
     def _submit(pool: ChildPool, payload: bytes, future: Future[bytes | LostAnswer]) -> None:
         done: Callable[[bytes | LostAnswer], None] = future.set_result
         if pool.waiting >= MAX_WAITING:
-            done(LostAnswer("too many captures are being read"))
+            done(LostAnswer(Message("too many captures are being read")))
         else:
             pool.submit(payload, done=done)
 

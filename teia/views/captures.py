@@ -14,6 +14,7 @@ from teia.crawler.lookup import Lookup, UrlEntry
 from teia.durable import disk_errors
 from teia.errors import StoreError
 from teia.frontier.tables.pages import VisitEntry
+from teia.lib.message import Message
 from teia.store.archive import archive_path
 from teia.store.audit import matches
 from teia.store.reader import ArchiveRecord, split_head
@@ -107,7 +108,9 @@ def _with_body(lookup: Lookup, record: ArchiveRecord, cell: int) -> ArchiveRecor
         ):
             break
         cell, record = entry.cell, lookup.record(entry.cell, visit.file, visit.offset)
-    raise StoreError(f"the capture of {record.url} refers to an earlier one that is not in {lookup.name}")
+    raise StoreError(
+        Message("the capture of {url} refers to an earlier one that is not in {name}", url=record.url, name=lookup.name)
+    )
 
 
 def _is_whole(record: ArchiveRecord) -> bool:

@@ -38,6 +38,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.tables import pending_log
 from teia.frontier.traps.pattern_table import HostPatterns
 from teia.frontier.traps.suspicion import SHAPE, PatternState
+from teia.lib.message import Message
 from teia.signals.trust import SignalKind, SignalSource
 from teia.store.fetchlog import FetchRow, LogPart, log_files
 from teia.store.root import CellFolder, Root
@@ -161,7 +162,7 @@ def find_line(table: HostTable, host: str) -> HostLine:
     """Find the line of a named host; StoreError if the host is not known."""
     line = table.hosts.get(host.lower())
     if line is None:
-        raise StoreError(f"unknown host {host[:200]!r}; write the name as in URLs, without the port")
+        raise StoreError(Message("unknown host {host!r}; write the name as in URLs, without the port", host=host[:200]))
     return line
 
 

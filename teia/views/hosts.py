@@ -27,6 +27,7 @@ from teia.frontier.cell.schema import (
 from teia.frontier.queue.host_rules import PAUSED, delay_of, host_delays, paused_hosts
 from teia.frontier.queue.ledger import read_servers
 from teia.frontier.tables.hosts import UrlCounts, all_hosts, count_queued, count_urls
+from teia.lib.message import decoded
 from teia.store.root import Root
 from teia.views.reports.source import OpenCell, snapshot
 
@@ -158,7 +159,7 @@ def _lines(
         ready_at_s, delay_s = delays.get(host, (None, own_s))
         delay_s = max(delay_s, delays_s.get(host, 0.0))
         # A pause is a setting; the row may still have it after the pause was lifted.
-        why = PAUSED if host in paused else "" if parked == PAUSED else parked
+        why = PAUSED if host in paused else "" if parked == PAUSED else decoded(parked)
         yield HostLine(
             *(host, host_id, cell.number, known, done, failed, excluded, requests, received, address, why),
             response_s=response_s,

@@ -20,6 +20,7 @@ from teia.errors import CorruptFile
 from teia.graph.rankfile import RankFile
 from teia.index.position import read_position
 from teia.index.relations import linking_pages
+from teia.lib.message import Message, joined
 from teia.records import Link
 from teia.urls import key_of
 
@@ -67,14 +68,14 @@ def indexed_links_in(lookup: Lookup, url: str, at_most: int = SHOWN_LINKS_IN) ->
     pages, total = [page for part in known for page in part.pages], sum(part.total for part in known)
     notes = []
     if total > len(pages):
-        notes.append(f"showing {len(pages):,} of {total:,} pages that link here")
+        notes.append(Message("showing {n:,} of {total:,} pages that link here", n=len(pages), total=total))
     behind = sum(
         frontier.last_change() - (read_position(folder.index) or 0)
         for folder, frontier in zip(lookup.folders, lookup.cells, strict=True)
     )
     if behind > 0:
-        notes.append(f"pages that are not indexed yet may link here too: {behind:,}")
-    return LinksIn(_most_important_first(lookup, pages), "; ".join(notes))
+        notes.append(Message("pages that are not indexed yet may link here too: {n:,}", n=behind))
+    return LinksIn(_most_important_first(lookup, pages), joined("; ", notes))
 
 
 def _most_important_first(lookup: Lookup, pages: list[tuple[str, int]]) -> tuple[str, ...]:
@@ -97,4 +98,6 @@ def archived_links_in(lookup: Lookup, url: str, at_most: int = SCANNED_FOR_LINKS
     # Nothing is left: the whole archive was scanned.
     if next(pages, None) is None:
         return LinksIn(tuple(found))
-    return LinksIn(tuple(found), f"only the first {at_most:,} pages of the archive were searched for links")
+    return LinksIn(
+        tuple(found), Message("only the first {n:,} pages of the archive were searched for links", n=at_most)
+    )

@@ -32,6 +32,7 @@ from teia.frontier.cell.schema import (
     LANE_REFRESH,
 )
 from teia.frontier.tables.pages import similar_pages, url_of
+from teia.lib.message import Message, joined
 from teia.records import Link
 from teia.signals.trust import SignalKind, SignalSource, is_news
 from teia.urls import from_user, site_of, slot_of, split
@@ -141,7 +142,7 @@ def page_view(lookup: Lookup, url: str, config: Config, clock: Clock) -> PageVie
         next_due=next_due(entry),
         fresh_probability=fresh.fresh_probability if fresh is not None else None,
         why_waiting=why_waiting(lookup, entry, now_s),
-        note="; ".join(filter(None, (soft_404_note(lookup.cells[entry.cell], entry), inward.note))),
+        note=joined("; ", filter(None, (soft_404_note(lookup.cells[entry.cell], entry), inward.note))),
         signals=page_signals(lookup, entry),
     )
 
@@ -150,20 +151,30 @@ def find_entry(lookup: Lookup, text: str, config: Config) -> UrlEntry:
     """Return the entry of a URL as a person typed it."""
     url = from_user(text)
     if url is None:
-        raise StoreError(f"{text!r} is not an http or https URL; write it like https://example.org/page")
+        raise StoreError(
+            Message("{url!r} is not an http or https URL; write it like https://example.org/page", url=text)
+        )
     entry = lookup.find(url)
     if entry is None:
         # The page may be known under the main name of its host.
         main = main_url(lookup, url)
         if main is not None and lookup.find(main) is not None:
-            raise StoreError(f"{url} is not known in {lookup.name}: {alias_note(lookup, url)}")
+            raise StoreError(
+                Message(
+                    "{url} is not known in {collection}: {why}",
+                    url=url,
+                    collection=lookup.name,
+                    why=alias_note(lookup, url),
+                )
+            )
         alike = suggestions(lookup, url)
         hint = (
-            f"; did you mean {', '.join(alike)}"
+            Message("did you mean {what}", what=", ".join(alike))
             if alike
-            else f"; `teia export urls --data {lookup.root.path}` lists all"
+            else Message("`teia export urls --data {path}` lists all", path=lookup.root.path)
         )
-        raise StoreError(f"{url} is not known in {lookup.name}: {why_unknown(url, config)}{hint}")
+        why = joined("; ", (why_unknown(url, config), hint))
+        raise StoreError(Message("{url} is not known in {collection}: {why}", url=url, collection=lookup.name, why=why))
     return entry
 
 
@@ -207,13 +218,13 @@ MAX_COUNTED = 1_000
 """Most links of a page that are looked up in the frontier."""
 
 _FOUND_BY = {
-    BY_SEED: "seed",
-    BY_LINK: "link",
-    BY_REDIRECT: "redirect",
-    BY_SITEMAP: "sitemap",
-    BY_FEED: "feed",
-    BY_REQUISITE: "requisite",
-    BY_SIGNAL: "signal",
+    BY_SEED: Message("seed"),
+    BY_LINK: Message("link"),
+    BY_REDIRECT: Message("redirect"),
+    BY_SITEMAP: Message("sitemap"),
+    BY_FEED: Message("feed"),
+    BY_REQUISITE: Message("requisite"),
+    BY_SIGNAL: Message("signal"),
 }
 
 

@@ -31,6 +31,7 @@ from teia.clock import WallClock
 from teia.errors import QueryError, TeiaError
 from teia.lib.child_process import DEVNULL, PIPE, ChildProcess
 from teia.lib.entry_points import command_of
+from teia.lib.message import Message, decoded, encoded
 from teia.store.fetchlog import Rows, json_value
 from teia.store.root import Root, open_root
 
@@ -92,15 +93,17 @@ def run_query(root: Root, collection: str, sql: str, limits: QueryLimits) -> Sql
 
 def _failure_message(status: int, limits: QueryLimits) -> str:
     if status in {-signal.SIGALRM, -signal.SIGKILL}:
-        return f"the query took longer than {limits.seconds:g} s; narrow it, e.g. with WHERE host = …"
-    return f"the query needs more than {limits.memory_bytes >> 20} MiB of memory; narrow it, e.g. with WHERE host = …"
+        return Message("the query took longer than {n:g} s; narrow it, e.g. with WHERE host = …", n=limits.seconds)
+    return Message(
+        "the query needs more than {n} MiB of memory; narrow it, e.g. with WHERE host = …", n=limits.memory_bytes >> 20
+    )
 
 
 def _read(output: bytes) -> SqlAnswer:
     head, *lines = output.splitlines()
     reply = json.loads(head)
     if "error" in reply:
-        raise QueryError(reply["error"])
+        raise QueryError(decoded(reply["error"]))
     rows = [row for line in lines for row in _SLICE.decode(line)]
     return SqlAnswer(Rows(tuple(reply["columns"]), rows, reply["cut"]), tuple(reply["damaged"]))
 
@@ -124,7 +127,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         reply = _answer(Path(arguments[0]), arguments[1], request["sql"], limits)
     except TeiaError as error:
-        reply = json.dumps({"error": str(error)}).encode() + b"\n"
+        reply = json.dumps({"error": encoded(error.message)}).encode() + b"\n"
     except MemoryError:  # of Arrow, too
         os._exit(1)
     sys.stdout.buffer.write(reply)
@@ -153,7 +156,9 @@ def _answer(path: Path, collection: str, sql: str, limits: QueryLimits) -> bytes
     def check_deadline() -> None:
         if clock.ticks_s() > until:
             raise QueryError(
-                f"stopped after {limits.seconds:g} s: there are too many URLs; query `fetches`, or use teia sql"
+                Message(
+                    "stopped after {n:g} s: there are too many URLs; query `fetches`, or use teia sql", n=limits.seconds
+                )
             )
 
     memory_mb = math.floor(limits.memory_bytes * DUCKDB_SHARE / 1e6)

@@ -34,6 +34,7 @@ from teia.frontier.cell.schema import (
 )
 from teia.frontier.tables.hosts import UrlCounts, all_hosts, count_urls
 from teia.frontier.tables.pages import PageEntry, all_urls
+from teia.lib.message import decoded
 from teia.store.root import Root
 from teia.store.sql import FetchLog
 from teia.urls import site_of
@@ -105,7 +106,7 @@ def _hosts(cell: OpenCell) -> Rows:
         yield (
             *(host.name, site_of(host.name), cell.number, _time(host.found_s)),
             *(counts.known, counts.queued, counts.failed, counts.excluded, host.requests, host.bytes),
-            *(host.response_s, host.address or None, host.parked or None, aliases.get(host.name)),
+            *(host.response_s, host.address or None, str(decoded(host.parked)) or None, aliases.get(host.name)),
         )
 
 

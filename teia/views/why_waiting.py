@@ -19,19 +19,20 @@ from teia.frontier.rules.scope import why_out_of_scope
 from teia.frontier.tables import hosts
 from teia.frontier.traps.pattern_table import HostPatterns
 from teia.frontier.traps.shapes import trap_of
+from teia.lib.message import Message, decoded, joined, plain
 from teia.records import Outcome
 from teia.urls import site_of, slot_of
 
 MAX_COUNTED_AHEAD = 100_000
 
 _EXCLUDED = {
-    Outcome.ROBOTS: "robots.txt disallows it",
-    Outcome.TRAP: "it looks like a trap",
-    Outcome.BUDGET: "its host or site has reached its limit of requests or bytes",
-    Outcome.ALIAS: "its host was treated as an alias of another site; it is queued again",
-    Outcome.BLOCKED_ADDRESS: "the address of its host is blocked (see --allow-net)",
-    Outcome.FORBIDDEN_TYPE: "the collection does not store its type",
-    Outcome.DROPPED: "removed from the queue by a user",
+    Outcome.ROBOTS: Message("robots.txt disallows it"),
+    Outcome.TRAP: Message("it looks like a trap"),
+    Outcome.BUDGET: Message("its host or site has reached its limit of requests or bytes"),
+    Outcome.ALIAS: Message("its host was treated as an alias of another site; it is queued again"),
+    Outcome.BLOCKED_ADDRESS: Message("the address of its host is blocked (see --allow-net)"),
+    Outcome.FORBIDDEN_TYPE: Message("the collection does not store its type"),
+    Outcome.DROPPED: Message("removed from the queue by a user"),
 }
 
 
@@ -44,16 +45,16 @@ def why_waiting(lookup: Lookup, entry: UrlEntry, now_s: float) -> str | None:
         if entry.outcome == Outcome.ALIAS and (of_main := alias_note(lookup, entry.url)) is not None:
             return of_main
         if entry.outcome == Outcome.OUT_OF_SCOPE:
-            return _left_out(lookup, entry) or "it was out of scope; the next crawl checks it again"
+            return _left_out(lookup, entry) or Message("it was out of scope; the next crawl checks it again")
         if entry.outcome == Outcome.TRAP and (of_pattern := _suspicion(lookup, entry)):
-            return f"it looks like a trap: {of_pattern}"
+            return Message("it looks like a trap: {why}", why=of_pattern)
         return _EXCLUDED.get(Outcome(entry.outcome), entry.outcome)
     if entry.state == "failed":
         tries = RETRY_RULES[entry.outcome].tries if entry.outcome in RETRY_RULES else 1
-        return f"failed ({entry.outcome}), {_times(tries)}; no more retries"
+        return Message("failed ({outcome}), {times}; no more retries", outcome=entry.outcome, times=_times(tries))
     left_out = _left_out(lookup, entry)
     if left_out:
-        return f"{left_out}; it will not be fetched"
+        return Message("{why}; it will not be fetched", why=left_out)
     # Several may hold at once; all are given.
     reasons = [
         _retry(entry, now_s),
@@ -62,7 +63,7 @@ def why_waiting(lookup: Lookup, entry: UrlEntry, now_s: float) -> str | None:
         _queue_position(lookup, entry),
         _queued_last(lookup, entry),
     ]
-    return "; ".join(reason for reason in reasons if reason) or "next in the queue; fetched when a crawl runs"
+    return joined("; ", filter(None, reasons)) or Message("next in the queue; fetched when a crawl runs")
 
 
 def why_unknown(url: str, config: Config) -> str:
@@ -71,9 +72,11 @@ def why_unknown(url: str, config: Config) -> str:
     include = scope.include or implied_scope(config.collection.seeds)
     why = why_out_of_scope(url, include, scope.exclude, scope.queries)
     if why:
-        return f"it is out of scope: {why}"
+        return Message("it is out of scope: {why}", why=why)
     trap = trap_of(url, config.limits)
-    return f"it would be treated as a trap ({trap})" if trap else "no fetched page links to it"
+    return (
+        Message("it would be treated as a trap ({why})", why=trap) if trap else Message("no fetched page links to it")
+    )
 
 
 def _left_out(lookup: Lookup, entry: UrlEntry) -> str:
@@ -85,32 +88,37 @@ def _left_out(lookup: Lookup, entry: UrlEntry) -> str:
     try:
         why = why_out_of_scope(entry.url, include, scope.exclude, scope.queries or bool(is_explicit))
     except ConfigError as error:
-        return f"the scope rules cannot be evaluated: {error}"
+        return Message("the scope rules cannot be evaluated: {why}", why=error)
     if why:
-        return f"it is out of scope: {why}"
+        return Message("it is out of scope: {why}", why=why)
     if not is_explicit and entry.depth > scope.max_depth:
-        return f"it is out of scope: its depth of {entry.depth} is above scope.max_depth = {scope.max_depth}"
+        why = Message("its depth of {n} is above scope.max_depth = {most}", n=entry.depth, most=scope.max_depth)
+        return Message("it is out of scope: {why}", why=why)
     language = entry.page.language if entry.page is not None and entry.outcome == Outcome.OUT_OF_SCOPE else ""
-    return f"it is out of scope: its language is {language}" if language else ""
+    why = Message("its language is {language}", language=language)
+    return Message("it is out of scope: {why}", why=why) if language else ""
 
 
 def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
+    return Message("once") if number == 1 else Message("{n} times", n=number)
 
 
 def _retry(entry: UrlEntry, now_s: float) -> str:
     if entry.lane != LANE_DUE or not entry.failures:
         return ""
     due_s = entry.rank / 1000
-    when = f"next attempt at {iso_utc(due_s)}" if due_s > now_s else "next attempt due"
-    return f"failed {_times(entry.failures)} ({entry.outcome}), {when}"
+    failed: dict[str, str] = {"times": _times(entry.failures), "outcome": entry.outcome}
+    if due_s <= now_s:
+        return Message("failed {times} ({outcome}), next attempt due", **failed)
+    return Message("failed {times} ({outcome}), next attempt at {time}", **failed, time=iso_utc(due_s))
 
 
 def _parked(lookup: Lookup, entry: UrlEntry) -> str:
     if entry.host in paused_hosts(saved(lookup.root, lookup.name).config.courtesy.paused):
-        return "its host is paused by an operator"
+        return Message("its host is paused by an operator")
     host = hosts.find(lookup.cells[entry.cell], entry.host_id)
-    return f"its host is parked: {host.parked}" if host and host.parked and host.parked != PAUSED else ""
+    is_parked = host and host.parked and host.parked != PAUSED
+    return Message("its host is parked: {why}", why=decoded(host.parked)) if host and is_parked else ""
 
 
 def _delay(lookup: Lookup, entry: UrlEntry, now_s: float) -> str:
@@ -127,12 +135,16 @@ def _delay(lookup: Lookup, entry: UrlEntry, now_s: float) -> str:
         return ""  # the sentence is shorter, the answer no less true
     finally:
         db.close()
-    return f"delay of its host until {iso_utc(row[0])}" if row and row[0] > now_s else ""
+    return Message("delay of its host until {time}", time=iso_utc(row[0])) if row and row[0] > now_s else ""
 
 
 def _queued_last(lookup: Lookup, entry: UrlEntry) -> str:
     """Explain why a URL waits behind everything else of its host; empty if it does not."""
-    return f"it may be a trap and is queued last: {_suspicion(lookup, entry)}" if entry.lane == LANE_LATER else ""
+    return (
+        Message("it may be a trap and is queued last: {why}", why=_suspicion(lookup, entry))
+        if entry.lane == LANE_LATER
+        else ""
+    )
 
 
 def _suspicion(lookup: Lookup, entry: UrlEntry) -> str:
@@ -140,7 +152,9 @@ def _suspicion(lookup: Lookup, entry: UrlEntry) -> str:
     known = HostPatterns(entry.host, entry.host_id, slot_of(site_of(entry.host)))
     known.load(lookup.cells[entry.cell])
     pattern = known.get(entry.pattern)
-    return "" if pattern is None or not pattern.reason else f"{pattern.reason} ({pattern.text})"
+    if pattern is None or not pattern.reason:
+        return ""
+    return Message("{why} ({pattern})", why=plain(pattern.reason), pattern=pattern.text)
 
 
 def _queue_position(lookup: Lookup, entry: UrlEntry) -> str:
@@ -148,7 +162,8 @@ def _queue_position(lookup: Lookup, entry: UrlEntry) -> str:
         return ""
     slot, host_id, key = entry.row_key
     ahead = hosts.count_ahead(lookup.cells[entry.cell], slot, host_id, (entry.rank, key), MAX_COUNTED_AHEAD)
-    more = " or more" if ahead == MAX_COUNTED_AHEAD else ""
-    if not ahead:
-        return ""
-    return "queued behind 1 URL of its host" if ahead == 1 else f"queued behind {ahead:,}{more} URLs of its host"
+    if ahead == MAX_COUNTED_AHEAD:
+        return Message("queued behind {n:,} or more URLs of its host", n=ahead)
+    if ahead == 1:
+        return Message("queued behind 1 URL of its host")
+    return Message("queued behind {n:,} URLs of its host", n=ahead) if ahead else ""

@@ -1,26 +1,28 @@
 """The translations of the web interface (`scripts/messages`): found in templates, kept as .po, compiled to .mo.
 
-Messages are the sentences in templates and in teia/web, and the descriptions of all settings
-(teia/config/sections.py), which pages translate by their English text. A message is translated when its entry has a
-text and is not marked fuzzy.
+They are the sentences in templates and in teia/web, the codes of every `Message` of teia (teia/lib/message.py), and
+the descriptions of all settings (teia/config/sections.py), which pages translate by their English text. A sentence is
+translated when its entry has a text and is not marked fuzzy.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
-from babel.messages.extract import extract_from_dir
+from babel.messages.extract import extract, extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
 from teia.config.sections import Config
 from teia.config.tree import keys_of
 
-WEB = Path(__file__).resolve().parents[2] / "teia" / "web"
+TEIA = Path(__file__).resolve().parents[2] / "teia"
+WEB = TEIA / "web"
 LOCALES = ("pt_BR",)
 METHODS = [("templates/**.html", "jinja2"), ("**.py", "python")]
 OPTIONS = {"templates/**.html": {"trimmed": "true", "encoding": "utf-8", "silent": "false"}}
@@ -31,6 +33,10 @@ def template() -> Catalog:
     found = Catalog(project="teia", charset="utf-8")
     for file, line, message, comments, context in extract_from_dir(WEB, METHODS, OPTIONS):
         found.add(message, None, [(file, line)], auto_comments=comments, context=context)
+    for path in sorted(TEIA.rglob("*.py")):
+        with path.open("rb") as file:
+            for line, message, _, _ in extract("python", file, {"Message": None, "message_code": None}):
+                found.add(message, None, [(os.path.relpath(path, WEB), line)])
     for each in keys_of(Config).values():
         found.add(each.metadata["description"], None, [("../config/sections.py", 0)])
     return found

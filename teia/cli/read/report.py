@@ -18,6 +18,7 @@ from teia.cli.progress import size
 from teia.cli.table import print_grid, printable
 from teia.collections.stored import choose
 from teia.errors import UsageError
+from teia.lib.message import Message
 from teia.store.root import open_root
 from teia.views.reports.catalogue import REPORTS, SHARES, TOP
 from teia.views.reports.source import open_source
@@ -40,7 +41,7 @@ def report(name: Name, data: Data, collection: Collection = None, top: Top = TOP
     Examples: teia report outcomes --data archive · teia report hosts --data archive --top 100 --json
     """
     if name not in REPORTS:
-        raise UsageError(f"unknown report {name!r}; available: {', '.join(REPORTS)}")
+        raise UsageError(Message("unknown report {name!r}; available: {names}", name=name, names=", ".join(REPORTS)))
     root = open_root(data)
     chosen = choose(root, collection)
     with open_source(root, chosen) as source:

@@ -52,6 +52,7 @@ from teia.crawler.compiled_settings import compile_settings
 from teia.crawler.running_collection import Crawl, CrawlState
 from teia.errors import DiskFull, TeiaError, UsageError
 from teia.frontier.rules.scope import list_of
+from teia.lib.message import Message, encoded
 from teia.records import Command
 from teia.store.root import Root
 
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 
     from teia.crawler.loop import Crawler
 
-PAUSED_BY_COMMAND = "asked to"
+PAUSED_BY_COMMAND = Message("asked to")
 OWN = frozenset({"fetch.bind"})
 """Settings that each node has its own value of."""
 
@@ -163,7 +164,7 @@ class CommandReceiver:
         except NoAnswer:
             raise
         except TeiaError as error:
-            return RequestAnswer(error=str(error))
+            return RequestAnswer(error=encoded(error.message))
         return RequestAnswer(now=tuple(edit.key for edit in edits))
 
     async def end(self, why: str) -> None:

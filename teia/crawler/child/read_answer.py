@@ -258,7 +258,8 @@ def _chosen_links(
             chosen.out_of_scope += times
         elif isinstance(decision, str):
             chosen.out_of_scope += times
-            chosen.traps[decision] = chosen.traps.get(decision, 0) + times
+            rule = str(decision)  # plain text: msgspec does not encode messages
+            chosen.traps[rule] = chosen.traps.get(rule, 0) + times
         else:
             host, key, tail = decision
             # Only links count in the link graph; a URL that is listed or embedded has the count 0.

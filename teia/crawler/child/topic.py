@@ -25,7 +25,7 @@ from teia.config.sections import Config, FocusSettings
 from teia.crawler.child.messages import Focus, encode
 from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors, write_atomically
-from teia.errors import ConfigError, CorruptFile, StoreError
+from teia.errors import ConfigError, CorruptFile, StoreError, WrongValue
 from teia.lib.topic import SCALE, learn_topic, stems
 from teia.parse.children.child import Job
 from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
@@ -90,7 +90,7 @@ def check_focus(config: Config) -> None:
         )
     for word in focus.words:
         if not stems(normalised(word)):
-            raise ConfigError(f"focus.words = {word!r}: must contain a word of three letters or more")
+            raise WrongValue("focus.words", word, "must contain a word of three letters or more")
     if not config.parse.text:
         raise ConfigError("order = 'focused' needs the text of pages: set parse.text to true")
 
@@ -107,7 +107,7 @@ def examples_of(settings: FocusSettings) -> list[TopicExample]:
         match = None if _is_url(entry) else _NAMED.fullmatch(entry)
         kind, what = (match[1], match[2]) if match else (OTHERS, entry)
         if kind == "topic":
-            raise ConfigError(f"focus.others = {entry!r}: the name 'topic' is reserved; choose another")
+            raise WrongValue("focus.others", entry, "the name 'topic' is reserved; choose another")
         found += _examples(kind, what, "others")
     if len({each.kind for each in found}) > MAX_KINDS:
         raise ConfigError(f"focus.others: more than {MAX_KINDS} classes of pages")

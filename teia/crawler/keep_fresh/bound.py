@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, PageColumns, fresh_probabilities, host_world
+from teia.lib.message import Message, joined
 from teia.refresh.history import DAY_S
 from teia.refresh.intensities import plan_intensities
 from teia.refresh.possible import ServerCaptures, possible_freshness, possible_freshness_within
@@ -259,20 +260,18 @@ def feasibility(host: str, bound: FreshnessBound, response_s: float) -> str:
     if bound.late_share <= 0:
         return ""
     wanted_s = bound.week_slot_s - response_s
-    remedy = (
-        (f"a delay of {wanted_s:.2g} s would be short enough")
-        if wanted_s > 0
-        else ("no delay would be short enough, its responses are too slow")
-    )
-    return (
-        f"{host}: at this delay a full pass takes {days(bound.full_pass_s)}; {bound.late_share:.0%} of the"
-        f" pages cannot be revisited within a week; {remedy}"
-    )
+    remedy = Message("no delay would be short enough, its responses are too slow")
+    if wanted_s > 0:
+        remedy = Message("a delay of {n:.2g} s would be short enough", n=wanted_s)
+    takes = Message("at this delay a full pass takes {span}", span=days(bound.full_pass_s))
+    late = Message("{n:.0%} of the pages cannot be revisited within a week", n=bound.late_share)
+    return Message("{field}: {why}", field=host, why=joined("; ", (takes, late, remedy)))
 
 
 def days(seconds: float) -> str:
     """Format a duration: `31 days`, `5 hours`, `12 minutes`."""
-    for unit_s, name in ((DAY_S, "days"), (3_600.0, "hours"), (60.0, "minutes")):
-        if seconds >= 2 * unit_s:
-            return f"{seconds / unit_s:.0f} {name}"
-    return f"{seconds:.0f} s"
+    if seconds >= 2 * DAY_S:
+        return Message("{n:.0f} days", n=seconds / DAY_S)
+    if seconds >= 7_200.0:
+        return Message("{n:.0f} hours", n=seconds / 3_600.0)
+    return Message("{n:.0f} minutes", n=seconds / 60.0) if seconds >= 120.0 else f"{seconds:.0f} s"

@@ -22,6 +22,7 @@ from teia.frontier.cell.soft404 import load_probe, mark_soft404s, probe_path, sa
 from teia.frontier.queue.retry import RETRY_RULES
 from teia.frontier.queue.schedule import HostQueue
 from teia.lib.fingerprints import distance
+from teia.lib.message import Message
 from teia.records import Outcome
 from teia.urls import key_of, split
 
@@ -123,8 +124,10 @@ def soft_404_note(frontier: FrontierCell, entry: UrlEntry) -> str:
     if entry.outcome != Outcome.SOFT_404:
         return ""
     found = load_probe(frontier, entry.host_id, entry.host)
-    like = f" ({found.url})" if found is not None else ""
-    return f"a soft 404: it resembles the response of its host for a nonexistent page{like}, so it is not indexed"
+    return Message(
+        "a soft 404: it resembles the response of its host for a nonexistent page{like}, so it is not indexed",
+        like=f" ({found.url})" if found is not None else "",
+    )
 
 
 def stored_probe(frontier: FrontierCell, queue: HostQueue) -> ProbeResult | None:

@@ -33,6 +33,7 @@ from teia.frontier.cell.schema import (
     STATE_FAILED,
     STATE_QUEUED,
 )
+from teia.lib.message import Message
 from teia.records import Outcome
 from teia.urls import SLOTS, site_of, slot_of
 
@@ -90,11 +91,13 @@ class BulkSelection:
 
     def __post_init__(self) -> None:
         if len(self.contains) > MAX_TEXT_CHARS:
-            raise UsageError(f"the search text for URLs may have at most {MAX_TEXT_CHARS} characters")
+            raise UsageError(Message("the search text for URLs may have at most {n} characters", n=MAX_TEXT_CHARS))
         if self.source not in {"", *SOURCES.values()}:
             raise UsageError(f"source {self.source!r}: must be one of {', '.join(SOURCES.values())}")
         if self.action is BulkAction.DROP and self.source == SOURCES[LANE_REFRESH]:
-            raise UsageError("pages that are kept fresh cannot be dropped; exclude them from the scope instead")
+            raise UsageError(
+                Message("pages that are kept fresh cannot be dropped; exclude them from the scope instead")
+            )
 
     def matches(self, row: UrlRow, now_s: float) -> bool:
         """Tell whether the action applies to a URL in its present state."""

@@ -52,6 +52,7 @@ from teia.frontier.cell.site_statements import TABLES
 from teia.frontier.cell.take import read_lane
 from teia.frontier.queue.order import TOP_SCORE, Order, breadth, is_aside, merge_hints, sequence_of
 from teia.frontier.queue.sydney import sample_links
+from teia.lib.message import encoded
 from teia.records import NOT_MODIFIED
 from teia.sqlite import open_database, open_to_read, sqlite_errors, store_error
 from teia.urls import site_of, slot_of
@@ -222,7 +223,7 @@ class FrontierCell(CellConnection):
 
     def park_host(self, host_id: int, why: str) -> None:
         """Record the reason a host is not requested; its next request clears it. Inside a transaction."""
-        self.db.execute("UPDATE hosts SET parked = ? WHERE host_id = ?", (why, host_id))
+        self.db.execute("UPDATE hosts SET parked = ? WHERE host_id = ?", (encoded(why), host_id))
 
     def store_robots(
         self, host_id: int, host: str, origin: str, now_s: float, outcome: str, status: int, body: bytes

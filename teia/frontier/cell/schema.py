@@ -28,6 +28,8 @@ the name is stored once. Times are Unix seconds. `user_version` is the version o
 
 from __future__ import annotations
 
+from teia.lib.message import Message
+
 VERSION = 3
 
 # These numbers are stored; they do not say in which order lanes are read.
@@ -40,7 +42,7 @@ STATE_QUEUED = 0
 STATE_DONE = 1
 STATE_FAILED = 2
 STATE_EXCLUDED = 3
-STATE_NAMES = ("queued", "done", "failed", "excluded")
+STATE_NAMES = (Message("queued"), Message("done"), Message("failed"), Message("excluded"))
 
 BY_LINK = 1
 BY_SITEMAP = 2

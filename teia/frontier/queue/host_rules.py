@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from teia.config.sections import Config, CourtesySettings, LimitSettings
-from teia.errors import ConfigError
+from teia.errors import WrongValue
+from teia.lib.message import Message
 
 MAX_DELAY_S = 86_400.0
 MIN_AGREED_S = 0.05
@@ -23,7 +24,7 @@ MAX_BUDGET = 10**9
 WHO_CHARS = (3, 200)
 """Least and greatest length of the name of the person who agreed to a delay."""
 
-PAUSED = "paused by an operator"
+PAUSED = Message("paused by an operator")
 """Reason recorded for a host that an operator paused."""
 
 
@@ -39,7 +40,7 @@ def host_delays(texts: Sequence[str]) -> Mapping[str, float]:
             delay_s = -1.0
         if not host.strip() or not 0 <= delay_s <= MAX_DELAY_S:
             allowed = f"must be HOST=SECONDS, 0 to {MAX_DELAY_S:,.0f}, such as www.example.org=20"
-            raise ConfigError(f"courtesy.host_delays = {text!r}: {allowed}")
+            raise WrongValue("courtesy.host_delays", text, allowed)
         found[host.strip().lower()] = delay_s
     return found
 
@@ -72,7 +73,7 @@ def agreements(texts: tuple[str, ...]) -> Mapping[str, AgreedDelay]:
         is_named = WHO_CHARS[0] <= len(who.strip()) <= WHO_CHARS[1]
         if not host.strip() or not MIN_AGREED_S <= delay_s <= MAX_DELAY_S or not is_named:
             allowed = f"must be HOST=SECONDS NAME, at least {MIN_AGREED_S:g}, such as www.example.org=2 Ana Souza"
-            raise ConfigError(f"courtesy.agreed_delays = {text!r}: {allowed}")
+            raise WrongValue("courtesy.agreed_delays", text, allowed)
         found[host.strip().lower()] = AgreedDelay(delay_s, who.strip())
     return found
 
@@ -99,7 +100,7 @@ def host_budgets(texts: tuple[str, ...]) -> Mapping[str, int]:
         # `isdigit` alone is true of `²`, which `int` refuses.
         if not host.strip() or not (plain.isascii() and plain.isdigit()) or not 1 <= int(plain) <= MAX_BUDGET:
             allowed = f"must be HOST=NUMBER, 1 to {MAX_BUDGET:,}, such as www.example.org=500"
-            raise ConfigError(f"limits.host_budgets = {text!r}: {allowed}")
+            raise WrongValue("limits.host_budgets", text, allowed)
         found[host.strip().lower()] = int(plain)
     return found
 

@@ -23,7 +23,7 @@ from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from teia.config.sections import CourtesySettings
-from teia.errors import ConfigError
+from teia.errors import WrongValue
 
 MAX_SITES = 4_096
 """Number of sites of one address that are distinguished; more make no difference to any sensible delay."""
@@ -58,7 +58,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
     try:
         return ip_network(text.strip())
     except ValueError as error:
-        raise ConfigError(f"courtesy.cdn_nets = {text!r}: must be a network, such as 104.16.0.0/13: {error}") from error
+        raise WrongValue("courtesy.cdn_nets", text, f"must be a network, such as 104.16.0.0/13: {error}") from error
 
 
 def shared_delay_s(courtesy: CourtesySettings, sites: int) -> float:

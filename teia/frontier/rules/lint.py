@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from teia.errors import ConfigError
 from teia.frontier.rules.scope import Rulebook
+from teia.lib.message import Message
 from teia.urls import from_user, host_of, site_of
 
 MAX_COMPARED = 200
@@ -34,7 +35,9 @@ def lint(include: Sequence[str], exclude: Sequence[str], seeds: Sequence[str] = 
     rules = [rule.strip() for rule in (*include, *exclude)]
     warnings = _names_without_www(include, seeds)
     if include and all(rule.strip().startswith(("type:", "lang:")) or rule.strip() == "query:no" for rule in include):
-        warnings.append(RuleWarning(0, "these rules only exclude: all other linked sites belong to the collection"))
+        warnings.append(
+            RuleWarning(0, Message("these rules only exclude: all other linked sites belong to the collection"))
+        )
     if len(rules) <= MAX_COMPARED:
         warnings += _never_decides(rules, len(include))
     return sorted(warnings, key=lambda warning: warning.index)
@@ -52,7 +55,11 @@ def _names_without_www(include: Sequence[str], seeds: Sequence[str]) -> list[Rul
         if url is not None and host_of(url) == name == site_of(name) and f"host:www.{name}" not in include:
             others = sorted(host for host in hosts if host.endswith(f".{name}"))
             other = others[0] if others else f"www.{name}"
-            warnings.append(RuleWarning(index, f"host:{name} does not match {other}; domain:{name} does"))
+            warnings.append(
+                RuleWarning(
+                    index, Message("host:{name} does not match {other}; domain:{name} does", name=name, other=other)
+                )
+            )
     return warnings
 
 
@@ -73,10 +80,13 @@ def _never_decides(rules: Sequence[str], include_count: int) -> list[RuleWarning
                 continue
             if is_same_list and other > index and _examples(rules[other]) == examples:
                 continue  # the same rule twice: reported once, at the second
-            how = "covers it completely" if is_same_list else "excludes it completely"
-            warnings.append(
-                RuleWarning(index, f"rule {index + 1} has no effect: rule {other + 1}, {rules[other]}, {how}")
+            by = {"n": index + 1, "other": other + 1, "rule": rules[other]}
+            text = (
+                Message("rule {n} has no effect: rule {other}, {rule}, covers it completely", **by)
+                if is_same_list
+                else Message("rule {n} has no effect: rule {other}, {rule}, excludes it completely", **by)
             )
+            warnings.append(RuleWarning(index, text))
             break
     return warnings
 

@@ -32,6 +32,7 @@ from typing import cast
 from teia.errors import ConfigError
 from teia.frontier.rules.rule_lists import RuleTable, read_list
 from teia.lib.linearregex import any_of, compile_test, size_of
+from teia.lib.message import Message, message_of
 from teia.urls import canonicalize, host_of
 
 Test = Callable[[str], bool]
@@ -44,6 +45,13 @@ COPIED = "copied:"
 ANSWER_KINDS = ("type", "lang")
 TABLE_FROM = 8
 """Number of hosts, domains and prefixes from which one table is faster than separate tests."""
+
+
+class WrongRule(ConfigError):
+    """A scope rule cannot be used."""
+
+    def __init__(self, rule: str, why: str) -> None:
+        super().__init__(Message("scope rule {rule}: {why}", rule=rule, why=why))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +110,7 @@ def compile_scope(
         )
     # A user's rule may nest without end, and is compiled recursively.
     except RecursionError:
-        raise ConfigError("scope rules: nested too deeply") from None
+        raise ConfigError(Message("scope rules: nested too deeply")) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +167,8 @@ def _values(kind: str, rules: Sequence[str]) -> frozenset[str]:
     """Return the values of the rules of one kind about answers."""
     values = [rule.partition(":")[2].strip().lower() for rule in rules if rule.startswith(f"{kind}:")]
     if not all(values):
-        raise ConfigError(f"scope rule '{kind}:': must name a {'media type' if kind == 'type' else 'language'}")
+        why = Message("must name a media type") if kind == "type" else Message("must name a language")
+        raise WrongRule(f"'{kind}:'", why)
     return frozenset(values)
 
 
@@ -177,11 +186,12 @@ def why_out_of_scope(url: str, include: Sequence[str], exclude: Sequence[str], q
     """Return the rule that keeps a URL out, or ""; for a user's query, not for every link."""
     for rule in exclude:
         if compile_scope((), (rule,)).excludes(url):
-            return f"{rule} excludes it"
+            return Message("{rule} excludes it", rule=rule)
     scope = compile_scope(include, queries=queries)
     if scope.allows(url):
         return ""
-    return "it has a query string" if not scope.queries and "?" in url else "it matches no rule of scope.include"
+    is_query = not scope.queries and "?" in url
+    return Message("it has a query string") if is_query else Message("it matches no rule of scope.include")
 
 
 def _compile_all(rules: Sequence[str], lists: Lists) -> tuple[Test, ...]:
@@ -208,13 +218,13 @@ def canonical_list(path: str) -> tuple[str, ...]:
     """Read a list file and return its rules in canonical form; an error names the invalid rule and the file."""
     rules = read_list(Path(path))
     if any(list_of(rule) for rule in rules):
-        raise ConfigError(f"scope rule 'list:{path}': a rule list must not contain another list")
+        raise WrongRule(f"'list:{path}'", "a rule list must not contain another list")
     try:
         canonical = tuple(map(_canonical, rules))
         # Compiled only for its errors, which then name the file.
         _compile_canonical(canonical)
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(Message("{path}: {why}", path=path, why=error)) from error
     return canonical
 
 
@@ -261,7 +271,7 @@ def _size(rule: str) -> int:
     try:
         return size_of(rule.removeprefix(_REGEX))
     except ValueError as error:
-        raise ConfigError(f"scope rule {rule!r}: {error}") from error
+        raise WrongRule(repr(rule), message_of(error)) from error
 
 
 def _parts(rule: str) -> list[str]:
@@ -276,23 +286,22 @@ def _compile(rule: str) -> Test:
         return _composed(match.group(1), [_compile(part) for part in _arguments(match.group(2))], rule)
     kind, colon, value = rule.partition(":")
     if kind in ANSWER_KINDS:
-        raise ConfigError(
-            f"scope rule {rule!r}: {kind} must be a rule of its own in the include list, because it"
-            " is checked after the response"
+        why = Message(
+            "{kind} must be a rule of its own in the include list, because it is checked after the response", kind=kind
         )
+        raise WrongRule(repr(rule), why)
     if kind == "list":
-        raise ConfigError(f"scope rule {rule!r}: list must be a rule of its own, with a file")
+        raise WrongRule(repr(rule), Message("list must be a rule of its own, with a file"))
     if not colon or kind not in _KINDS or not value:
         kinds = ", ".join((*_KINDS, "list", *ANSWER_KINDS))
-        raise ConfigError(f"scope rule {rule!r}: must be KIND:VALUE, where KIND is one of {kinds}")
+        raise WrongRule(repr(rule), Message("must be KIND:VALUE, where KIND is one of {kinds}", kinds=kinds))
     return _KINDS[kind](value)
 
 
 def _composed(operator: str, tests: list[Test], rule: str) -> Test:
     if not tests or (operator == "not" and len(tests) != 1):
-        raise ConfigError(
-            f"scope rule {rule!r}: {operator} needs {'one rule' if operator == 'not' else 'rules'} in parentheses"
-        )
+        what = Message("one rule") if operator == "not" else Message("rules")
+        raise WrongRule(repr(rule), Message("{operator} needs {what} in parentheses", operator=operator, what=what))
     if operator == "not":
         return lambda url: not tests[0](url)
     combine = all if operator == "and" else any
@@ -329,7 +338,7 @@ def _name(kind: str, value: str) -> str:
         return value
     url = None if _NOT_OF_A_NAME.search(value) else canonicalize(f"http://{value.rstrip('.')}/")
     if url is None:
-        raise ConfigError(f"scope rule '{kind}:{value}': must be a host name, such as example.org")
+        raise WrongRule(f"'{kind}:{value}'", Message("must be a host name, such as example.org"))
     return host_of(url)
 
 
@@ -359,7 +368,7 @@ def _suffix(value: str) -> Test:
 def _beginning(value: str) -> str:
     beginning = canonicalize(value)
     if beginning is None:
-        raise ConfigError(f"scope rule 'prefix:{value}': must be an http or https URL")
+        raise WrongRule(f"'prefix:{value}'", Message("must be an http or https URL"))
     return beginning
 
 
@@ -372,12 +381,12 @@ def _regex(value: str) -> Test:
     try:
         return compile_test(value)
     except ValueError as error:
-        raise ConfigError(f"scope rule 'regex:{value}': {error}") from error
+        raise WrongRule(f"'regex:{value}'", message_of(error)) from error
 
 
 def _query(value: str) -> Test:
     if value not in {"no", "yes"}:
-        raise ConfigError(f"scope rule 'query:{value}': must be query:no or query:yes")
+        raise WrongRule(f"'query:{value}'", Message("must be query:no or query:yes"))
     return lambda url: ("?" in url) == (value == "yes")
 
 
@@ -387,9 +396,9 @@ def _python(value: str) -> Test:
     try:
         function = getattr(importlib.import_module(module), name)
     except Exception as error:  # the module is the operator's own and may fail in any way when it is loaded
-        raise ConfigError(f"scope rule 'py:{value}': cannot be imported: {error}") from error
+        raise WrongRule(f"'py:{value}'", f"cannot be imported: {error}") from error
     if not callable(function):
-        raise ConfigError(f"scope rule 'py:{value}': is not a function")
+        raise WrongRule(f"'py:{value}'", "is not a function")
     return cast(Test, function)
 
 

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from teia.config.sections import LimitSettings
+from teia.lib.message import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +23,19 @@ class TrapRule:
 
 
 TRAP_RULES = (
-    TrapRule("a path segment three times in a row", re.compile(r"(/[^/?]+)\1{2}(?:/|\?|$)")),
-    TrapRule("a pair of path segments three times in a row", re.compile(r"(/[^/?]+/[^/?]+)\1{2}(?:/|\?|$)")),
-    TrapRule("path segments that go round three times", re.compile(r"((?:/[^/?]+){3,5})\1{2}(?:/|\?|$)")),
-    TrapRule("the same parameter more than eight times in a row", re.compile(r"[?&]([^=&]+)=[^&]*(?:&\1=[^&]*){8}")),
+    TrapRule(Message("a path segment three times in a row"), re.compile(r"(/[^/?]+)\1{2}(?:/|\?|$)")),
+    TrapRule(Message("a pair of path segments three times in a row"), re.compile(r"(/[^/?]+/[^/?]+)\1{2}(?:/|\?|$)")),
+    TrapRule(Message("path segments that go round three times"), re.compile(r"((?:/[^/?]+){3,5})\1{2}(?:/|\?|$)")),
+    TrapRule(
+        Message("the same parameter more than eight times in a row"), re.compile(r"[?&]([^=&]+)=[^&]*(?:&\1=[^&]*){8}")
+    ),
 )
 
 
 def trap_of(url: str, limits: LimitSettings) -> str | None:
     """Return the reason a canonical URL looks like a trap, or None."""
     if len(url) > limits.url_chars:
-        return f"longer than {limits.url_chars} characters"
+        return Message("longer than {n} characters", n=limits.url_chars)
     slashes = url.count("/") - len("//")
     if slashes < 3 and slashes <= limits.url_segments and url.count("&") < 8:
         return None  # too short to repeat anything three times, as most URLs are
@@ -40,7 +43,7 @@ def trap_of(url: str, limits: LimitSettings) -> str | None:
     path = target.partition("?")[0]
     # A final slash begins no segment.
     if path.count("/") - path.endswith("/") > limits.url_segments:
-        return f"more than {limits.url_segments} path segments"
+        return Message("more than {n} path segments", n=limits.url_segments)
     for rule in TRAP_RULES:
         if rule.expression.search(target):
             return rule.name

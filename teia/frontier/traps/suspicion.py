@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from teia.frontier.traps.patterns import is_list, is_variant
+from teia.lib.message import Message
 
 FIRST_CREDIT = 3.0
 MAX_CREDIT = 12.0
@@ -87,12 +88,12 @@ class WatchReason(StrEnum):
     """Reasons to watch a pattern; the text is shown to a user who asks why a URL is not fetched."""
 
     NONE = ""
-    ALIKE = "pages that say nothing new"
-    BARREN = "lists that lead to nothing new"
-    BREEDING = "pages that only lead to more of their kind"
-    SPELLING = "another spelling of a known URL"
-    FAR = "a date far from today"
-    REPEATS = "path segments that repeat"
+    ALIKE = Message("pages that say nothing new")
+    BARREN = Message("lists that lead to nothing new")
+    BREEDING = Message("pages that only lead to more of their kind")
+    SPELLING = Message("another spelling of a known URL")
+    FAR = Message("a date far from today")
+    REPEATS = Message("path segments that repeat")
 
 
 FOLLOWED = 10

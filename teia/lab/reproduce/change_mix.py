@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.lab.world.change import PARETO, POISSON, REGULAR, ChangeHistories
 from teia.lab.world.spec import ChangesSpec
+from teia.lib.message import Message
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +82,7 @@ def gaps_table(gaps: dict[int, Floats], spec: ChangesSpec) -> Table:
         "coefficient of variation grows with the sample, and its mean settles slowly."
     )
     title = "Gaps between changes, in units of the page's mean gap"
-    return Table("gaps", title, ("process", "measure"), tuple(rows), compared_with="theory", note=note)
+    return Table("gaps", title, ("process", "measure"), tuple(rows), compared_with=Message("theory"), note=note)
 
 
 def median(process: int, spec: ChangesSpec) -> float:

@@ -30,6 +30,7 @@ from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, Resul
 from teia.lab.server.process import lab_process
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
+from teia.lib.message import Message
 from teia.store.root import Root, open_root
 from teia.views.reports.source import open_source
 
@@ -171,7 +172,7 @@ def rate_table(sessions: Sequence[CollectorsResult]) -> Table:
         " sessions."
     )
     title = "Documents a minute (figure 3)"
-    return Table("rates", title, ("collectors", "requests"), tuple(rows), "from table 1", note, varies=True)
+    return Table("rates", title, ("collectors", "requests"), tuple(rows), Message("from table 1"), note, varies=True)
 
 
 def implied_rate(collectors: int) -> float:
@@ -206,7 +207,7 @@ def rate_figure(sessions: Sequence[CollectorsResult]) -> Figure:
     x = [float(each.collectors) for each in sessions]
     series = (
         PlotLine("ours", x, [each.per_minute for each in sessions]),
-        PlotLine("from table 1", x, [implied_rate(each.collectors) for each in sessions], ours=False),
+        PlotLine(Message("from table 1"), x, [implied_rate(each.collectors) for each in sessions], ours=False),
     )
     axes = ("collectors", "documents a minute")
     return Figure("rates", "Rate of collection (figure 3)", *axes, series, varies=True)

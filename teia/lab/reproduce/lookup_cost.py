@@ -18,6 +18,7 @@ from teia.lab.lookup.overlay import Overlay, random_key
 from teia.lab.lookup.pastry import BASE, LEAVES_A_SIDE, Pastry
 from teia.lab.lookup.rings import chord_ring, finger_ring, one_hop_ring
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
+from teia.lib.message import Message
 
 SIZES = (10, 30, 100, 300, 1_000, 3_000, 10_000)
 QUICK_SIZES = (10, 100, 1_000)
@@ -143,7 +144,7 @@ def hops_table(found: _Found) -> Table:
         " theory (tests/lab/lookup/test_lookup.py). Pastry's leaves end a look-up early, above all with few nodes."
         " Our nodes at 64 points each continue from their nearest point, which costs no message."
     )
-    return Table("hops", "Hops of a look-up, on average", COLUMNS, tuple(rows), "theory", note)
+    return Table("hops", "Hops of a look-up, on average", COLUMNS, tuple(rows), Message("theory"), note)
 
 
 def known_table(found: _Found) -> Table:
@@ -161,7 +162,9 @@ def known_table(found: _Found) -> Table:
         " with T = 15 s every node renews its session every 3 s, and all nodes receive it: n/3 small messages per"
         " second at each node."
     )
-    return Table("known", "Other nodes that a node must know, on average", COLUMNS, tuple(rows), "theory", note)
+    return Table(
+        "known", "Other nodes that a node must know, on average", COLUMNS, tuple(rows), Message("theory"), note
+    )
 
 
 def join_table(found: _Found) -> Table:
@@ -176,7 +179,7 @@ def join_table(found: _Found) -> Table:
         " often."
     )
     title = "Keys that move when a node joins, in fair shares"
-    return Table("moved", title, COLUMNS, tuple(rows), "theory", note)
+    return Table("moved", title, COLUMNS, tuple(rows), Message("theory"), note)
 
 
 def spread_table(found: _Found) -> Table:
@@ -200,7 +203,7 @@ def spread_table(found: _Found) -> Table:
         " nodes has ten times its share; 64 points a node are what makes shares even, and spread a newcomer's work of"
         " receiving over as many givers."
     )
-    return Table("spread", "Worst cases", (*COLUMNS, "measure"), tuple(rows), "theory", note)
+    return Table("spread", "Worst cases", (*COLUMNS, "measure"), tuple(rows), Message("theory"), note)
 
 
 def _harmonic(kind: OverlayKind, cost: Cost) -> float | None:

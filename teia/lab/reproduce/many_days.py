@@ -11,6 +11,7 @@ from typing import Final
 
 from teia.lab.reproduce.refresh_worlds import UNIT_S, Unit, run_policy
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table
+from teia.lib.message import Message
 from teia.refresh.bound import steady_optimum
 from teia.refresh.model import DAY_S, RefreshWorld
 from teia.refresh.scenario import draw_world
@@ -92,7 +93,7 @@ def many_days(run: ExperimentInput) -> Results:
         " program drew other worlds. PSP every day never settles, so its number depends on which days are counted."
     )
     columns = ("world", "rates per", "days", "policy")
-    yield Table("many-days", "Many days", columns, tuple(rows), compared_with="another program", note=note)
+    yield Table("many-days", "Many days", columns, tuple(rows), compared_with=Message("another program"), note=note)
     title = f"Day by day: {SHOWN_CASE.name}, rates per {SHOWN_CASE.unit}"
     yield Figure("many-days", title, "day", "staleness", lines)
 

@@ -30,6 +30,7 @@ from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
+from teia.lib.message import Message
 
 PAGES, QUICK_PAGES = 20_000, 2_000
 REAL_PAGES, QUICK_REAL_PAGES = 1_500, 200
@@ -186,7 +187,7 @@ def modes_table(study: Study) -> Table:
         " Tarântula's split (T4), which has as many parts as names have lengths: the other processes are idle."
     )
     columns = ("mode", "split", "processes", "measure")
-    return Table("modes", "Modes and splits", columns, tuple(rows), "one process", note)
+    return Table("modes", "Modes and splits", columns, tuple(rows), Message("one process"), note)
 
 
 def coverage_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
@@ -222,7 +223,9 @@ def quality_figure(study: Study, processes: int) -> Figure:
         PlotLine(split, x, [study.quality(Mode.EXCHANGE, split, processes, batch) for batch in BATCHES])
         for split in SPLITS
     ]
-    series.append(PlotLine("one process", x, [study.single_process("site", processes)["quality"]] * len(x), ours=False))
+    series.append(
+        PlotLine(Message("one process"), x, [study.single_process("site", processes)["quality"]] * len(x), ours=False)
+    )
     title = f"Exchange: quality, {processes} processes"
     return Figure("quality", title, "links per message", "quality", tuple(series), log_x=True)
 
@@ -262,4 +265,4 @@ def nodes_table(run: ExperimentInput) -> Table:
         " does not include those."
     )
     title = "Three real nodes: exchange by site"
-    return Table("nodes", title, ("measure",), rows, "model", note, varies=True)
+    return Table("nodes", title, ("measure",), rows, Message("model"), note, varies=True)

@@ -22,6 +22,7 @@ from teia.lab.reproduce.many_days import many_days
 from teia.lab.reproduce.refresh_worlds import PAPERS, QUICK, UNITS, Size, Unit, draw_paper_world, one_day
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.lab.reproduce.transport_phase import transport_phase
+from teia.lib.message import Message
 
 THETAS: Final = (0.0, 0.5, 1.0, 1.5, 2.0)
 EXPONENTS: Final = (0.0, 0.5, 1.0, 1.5, 2.0)
@@ -97,7 +98,7 @@ def _shown(name: str, title: str, axis: str, found: Worlds, size: Size) -> Itera
         for (unit, value), measures in found.items()
         for measure, staleness in measures.items()
     )
-    reference = "another program" if others else "published"
+    reference = Message("another program") if others else "published"
     yield Table(name, f"{title}, in numbers", ("rates per", axis, "measure"), rows, compared_with=reference, note=note)
     for unit in UNITS:
         values = [value for each, value in found if each == unit]

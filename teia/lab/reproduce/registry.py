@@ -20,6 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+from teia.lib.message import Message
+
 IDS = tuple(
     f"{letter}{number}"
     for letter, last in (("P", 9), ("A", 16), ("C", 9), ("T", 12), ("F", 11))
@@ -57,7 +59,7 @@ class Table:
     title: str
     label_names: tuple[str, ...]
     rows: tuple[ResultRow, ...]
-    compared_with: str = "published"
+    compared_with: str = Message("published")
     note: str = ""
     varies: bool = False
 

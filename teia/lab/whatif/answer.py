@@ -25,6 +25,7 @@ from teia.lab.whatif.judging import Judge, MeanEstimate, draw_worlds, estimate_m
 from teia.lab.whatif.live import LivePolicy, make_world, part_slots, slots_within_budget
 from teia.lab.whatif.pace import HostBehaviour, Paces, Terms, compute_paces, mean_delays, read_behaviour
 from teia.lab.whatif.past import Past, read_past
+from teia.lib.message import Message
 from teia.refresh.bound import steady_optimum
 from teia.refresh.history import DAY_S
 from teia.refresh.model import Crawlers, Floats, Numbers, RefreshWorld
@@ -249,13 +250,15 @@ class _Future:
         if self.terms.budget is not None and self.world is not self.own_slot_world and self.slowdown == 1.0:
             allowed_per_s = float((1.0 / self.own_slot_world.politeness_s).sum())
             if allowed_per_s * DAY_S > self.terms.budget:
-                return "budget"
+                return Message("budget")
         if self.slowdown > 1.0:
-            return "machine"
+            return Message("machine")
         if self.pace.crowd > 1.0:
-            return "hosts in parallel"
+            return Message("hosts in parallel")
         # A tolerance of a thousandth, for slots that `least_s` itself has set.
-        return "least_s" if bool((self.pace.slot_s <= least * 1.001)[self.pages > 0].all()) else "delays of hosts"
+        return (
+            "least_s" if bool((self.pace.slot_s <= least * 1.001)[self.pages > 0].all()) else Message("delays of hosts")
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

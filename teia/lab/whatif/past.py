@@ -18,6 +18,7 @@ from teia.crawler.robots import stored_crawl_delay_s
 from teia.errors import LabError
 from teia.frontier.cell import histories, revisits
 from teia.frontier.tables.hosts import all_hosts, count_new
+from teia.lib.message import Message
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
 from teia.refresh.rates import Floats, Gamma, repeat_prior
 from teia.refresh.trust import Trust
@@ -121,7 +122,9 @@ def read_past(source: Source, now_s: float) -> Past:
             hosts.append(HostPast(name, cell, host_id, address, pages, waiting, delay_s or 0.0, is_parked))
     if not any(columns.histories.visits.any() for _, columns, _ in read):
         raise LabError(
-            "no page was visited twice yet, so no change rates are known; run `teia crawl --keep-fresh` for a while"
+            Message(
+                "no page was visited twice yet, so no change rates are known; run `teia crawl --keep-fresh` for a while"
+            )
         )
     # A crawl on a sped-up clock has visits after the wall clock's now; the future begins after the last visit.
     latest_s = max(float(columns.fresh_s.max()) for _, columns, _ in read)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from teia.frontier.cell.schema import BY_LINK, BY_REDIRECT, BY_SEED, BY_SITEMAP
 from teia.frontier.tables.counts import overlap_by_host
+from teia.lib.message import Message
 from teia.views.reports.estimate import CaptureLists, PopulationEstimate, estimate
 from teia.views.reports.source import Source
 
@@ -44,18 +45,26 @@ class Coverage:
     held_on_other_hosts: int
     total: HostCoverage
     by_host: tuple[HostCoverage, ...]
-    method: str = "Lincoln-Petersen estimate in Chapman's form, computed per host and summed; 95% log-normal interval"
+    method: str = Message(
+        "Lincoln-Petersen estimate in Chapman's form, computed per host and summed; 95% log-normal interval"
+    )
     notes: tuple[str, ...] = (
-        "Counted are HTML, text and PDF pages that may be fetched: those stored, and those known and still queued.",
-        "The estimate depends on these assumptions: (1) Being linked and being in the sitemap are independent;"
-        " sites list in sitemaps what they also link, so the overlap is too large and the estimate too low. (2)"
-        " All pages of a host are equally likely to be found; deep and new pages are not, which also makes it too"
-        " low. (3) The site does not change meanwhile, and each page has one URL: duplicate URLs of a page and"
-        " queued URLs that turn out to be errors make it too high. (4) Links of pages that only a sitemap lists"
-        " count as links. (5) A sitemap that lists everything gives an estimate of what it lists; a page that is"
-        " in neither list, on a host without a sitemap, cannot be estimated.",
-        "The interval covers random error only, not violated assumptions. For hosts with a few dozen pages of"
-        " which both lists contain less than a third, it contains the true value in less than 95 of 100 cases.",
+        Message(
+            "Counted are HTML, text and PDF pages that may be fetched: those stored, and those known and still queued."
+        ),
+        Message(
+            "The estimate depends on these assumptions: (1) Being linked and being in the sitemap are independent;"
+            " sites list in sitemaps what they also link, so the overlap is too large and the estimate too low. (2)"
+            " All pages of a host are equally likely to be found; deep and new pages are not, which also makes it too"
+            " low. (3) The site does not change meanwhile, and each page has one URL: duplicate URLs of a page and"
+            " queued URLs that turn out to be errors make it too high. (4) Links of pages that only a sitemap lists"
+            " count as links. (5) A sitemap that lists everything gives an estimate of what it lists; a page that is"
+            " in neither list, on a host without a sitemap, cannot be estimated."
+        ),
+        Message(
+            "The interval covers random error only, not violated assumptions. For hosts with a few dozen pages of"
+            " which both lists contain less than a third, it contains the true value in less than 95 of 100 cases."
+        ),
     )
 
 

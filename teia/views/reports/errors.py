@@ -12,6 +12,7 @@ from operator import attrgetter
 
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.tables.counts import HostOutcome, outcomes_by_host
+from teia.lib.message import Message
 from teia.records import Outcome
 from teia.views.reports.outcomes import code_of, describe_outcome
 from teia.views.reports.source import Source, share_of
@@ -66,21 +67,26 @@ class Errors:
     rows: tuple[ErrorRow, ...]
     by_host: tuple[HostErrors, ...]
     notes: tuple[str, ...] = (
-        "Kind: client and server are the HTTP error classes; network means that no response was received; refused"
-        " means that the crawler did not fetch or store it; ours is an error of the crawler itself. Each URL is"
-        " counted by its last outcome.",
+        Message(
+            "Kind: client and server are the HTTP error classes; network means that no response was received; refused"
+            " means that the crawler did not fetch or store it; ours is an error of the crawler itself. Each URL is"
+            " counted by its last outcome."
+        ),
     )
+
+
+CLIENT = Message("client")
 
 
 def kind_of(outcome: str) -> str:
     """Return the class of a failure."""
     if outcome.isdigit():
-        return {"4": "client", "5": "server"}.get(outcome[0], "other")
+        return {"4": CLIENT, "5": Message("server")}.get(outcome[0], Message("other"))
     if outcome == Outcome.SOFT_404:
-        return "client"
+        return CLIENT
     if outcome in REFUSED:
-        return "refused"
-    return "ours" if outcome in OURS else "network"
+        return Message("refused")
+    return Message("ours") if outcome in OURS else Message("network")
 
 
 def errors(source: Source, top: int = 20) -> Errors:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from teia.crawler.robots import stored_crawl_delay_s
 from teia.frontier.cell.alias_evidence import ALIAS, alias_row, pair_names
 from teia.frontier.tables.hosts import HostRow, UrlCounts, all_hosts, count_documents, count_urls
+from teia.lib.message import Message, decoded
 from teia.views.reports.source import OpenCell, Source
 
 
@@ -45,8 +46,8 @@ class Hosts:
     aliases: int
     rows: tuple[HostReportRow, ...]
     notes: tuple[str, ...] = (
-        "Parked: the reason why no requests are sent to the host; its URLs stay queued.",
-        "Alias of: the main name of the same site, under which its pages are crawled.",
+        Message("Parked: the reason why no requests are sent to the host; its URLs stay queued."),
+        Message("Alias of: the main name of the same site, under which its pages are crawled."),
     )
 
 
@@ -88,7 +89,7 @@ def _row(source: Source, cell: OpenCell, host: HostRow, urls: UrlCounts, times: 
         stored_crawl_delay_s(cell.frontier, host.host_id, host.name, source.agent),
         host_times.response_s,
         host_times.slowest_s,
-        host.parked,
+        decoded(host.parked),
         urls.soft_404,
         pair.other if pair is not None else "",
     )

@@ -15,6 +15,7 @@ from teia.frontier.cell.schema import (
     STATE_NAMES,
 )
 from teia.frontier.tables.counts import most_linked, urls_by_in_links, urls_by_source
+from teia.lib.message import Message
 from teia.views.reports.source import Source, share_of
 
 WAYS = {
@@ -77,11 +78,13 @@ class Links:
     per_url: tuple[InlinkRange, ...]
     top: tuple[LinkedUrl, ...]
     notes: tuple[str, ...] = (
-        "References are counted in HTML pages, repeated ones each time; nofollow references are counted but not"
-        " followed. References to types that are not stored are recognized by file extension and not fetched;"
-        " images and style sheets are counted only if page requisites are fetched. Named by lists: entries of"
-        " sitemaps and feeds. References to a URL: the number of pages that currently link to each known URL, each"
-        " page counted once, as far as links are followed.",
+        Message(
+            "References are counted in HTML pages, repeated ones each time; nofollow references are counted but not"
+            " followed. References to types that are not stored are recognized by file extension and not fetched;"
+            " images and style sheets are counted only if page requisites are fetched. Named by lists: entries of"
+            " sitemaps and feeds. References to a URL: the number of pages that currently link to each known URL, each"
+            " page counted once, as far as links are followed."
+        ),
     )
 
 

@@ -7,30 +7,31 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from teia.frontier.tables.counts import urls_by_outcome
+from teia.lib.message import Message
 from teia.records import Outcome
 from teia.views.reports.source import Source, share_of
 
 DESCRIPTIONS = {
-    Outcome.ROBOTS: "excluded by robots.txt",
-    Outcome.ROBOTS_UNREACHABLE: "robots.txt could not be fetched, so nothing was requested",
-    Outcome.OUT_OF_SCOPE: "out of scope",
-    Outcome.FORBIDDEN_TYPE: "media type not allowed",
-    Outcome.TOO_LARGE: "larger than the limit",
-    Outcome.TIMEOUT: "timed out",
-    Outcome.DNS: "host name not found",
-    Outcome.CONNECT: "connection failed or interrupted",
-    Outcome.TLS: "TLS error",
-    Outcome.BAD_ANSWER: "invalid HTTP response",
-    Outcome.BLOCKED_ADDRESS: "address blocked by the address guard",
-    Outcome.REDIRECT_LOOP: "redirect loop",
-    Outcome.TRAP: "looks like a trap",
-    Outcome.BUDGET: "budget of its host or site used up",
-    Outcome.ALIAS: "its host is an alias of another host, where the page is counted",
-    Outcome.SOFT_404: "soft 404: answers 200 with the page that the host shows for missing pages",
-    Outcome.PARSE_FAILED: "stored, but could not be parsed",
-    Outcome.GONE: "no longer exists",
-    Outcome.DROPPED: "removed from the queue by a user",
-    Outcome.SYSTEM: "internal error",
+    Outcome.ROBOTS: Message("excluded by robots.txt"),
+    Outcome.ROBOTS_UNREACHABLE: Message("robots.txt could not be fetched, so nothing was requested"),
+    Outcome.OUT_OF_SCOPE: Message("out of scope"),
+    Outcome.FORBIDDEN_TYPE: Message("media type not allowed"),
+    Outcome.TOO_LARGE: Message("larger than the limit"),
+    Outcome.TIMEOUT: Message("timed out"),
+    Outcome.DNS: Message("host name not found"),
+    Outcome.CONNECT: Message("connection failed or interrupted"),
+    Outcome.TLS: Message("TLS error"),
+    Outcome.BAD_ANSWER: Message("invalid HTTP response"),
+    Outcome.BLOCKED_ADDRESS: Message("address blocked by the address guard"),
+    Outcome.REDIRECT_LOOP: Message("redirect loop"),
+    Outcome.TRAP: Message("looks like a trap"),
+    Outcome.BUDGET: Message("budget of its host or site used up"),
+    Outcome.ALIAS: Message("its host is an alias of another host, where the page is counted"),
+    Outcome.SOFT_404: Message("soft 404: answers 200 with the page that the host shows for missing pages"),
+    Outcome.PARSE_FAILED: Message("stored, but could not be parsed"),
+    Outcome.GONE: Message("no longer exists"),
+    Outcome.DROPPED: Message("removed from the queue by a user"),
+    Outcome.SYSTEM: Message("internal error"),
 }
 
 
@@ -54,8 +55,10 @@ class Outcomes:
     requests: int
     rows: tuple[OutcomeRow, ...]
     notes: tuple[str, ...] = (
-        "URLs are counted by the outcome of their last visit. Requests include repeats; URLs that were rejected"
-        " without a request (robots, dns) have none.",
+        Message(
+            "URLs are counted by the outcome of their last visit. Requests include repeats; URLs that were rejected"
+            " without a request (robots, dns) have none."
+        ),
     )
 
 

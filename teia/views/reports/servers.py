@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from teia.frontier.tables.hosts import documents_by_host
+from teia.lib.message import Message
 from teia.views.reports.source import ANSWERED, Source, share_of
 
 TOP_SHARES = (0.01, 0.02, 0.05, 0.08, 0.10, 0.20, 0.50)
@@ -60,8 +61,10 @@ class Servers:
     bucket_s: int
     over_time: tuple[Bucket, ...]
     notes: tuple[str, ...] = (
-        "Counted are servers with at least one document. For comparison: Tarântula found"
-        " 80% of the documents on 8% of the servers.",
+        Message(
+            "Counted are servers with at least one document. For comparison: Tarântula found"
+            " 80% of the documents on 8% of the servers."
+        ),
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from teia.durable import disk_errors
 from teia.frontier.tables.counts import documents_by_type
+from teia.lib.message import Message
 from teia.views.reports.source import OpenCell, Source, share_of
 
 
@@ -46,8 +47,10 @@ class SpaceReport:
     total: tuple[BytesRow, ...]
     cells: tuple[CellSpace, ...]
     notes: tuple[str, ...] = (
-        "Wire: bytes received, including headers. Decoded: bodies after decompression. All other sizes are on disk"
-        " now; recent rows of the fetch log are still part of the frontier.",
+        Message(
+            "Wire: bytes received, including headers. Decoded: bodies after decompression. All other sizes are on disk"
+            " now; recent rows of the fetch log are still part of the frontier."
+        ),
     )
 
 

@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from teia.frontier.tables.counts import suspects_by_pattern
 from teia.frontier.traps.pattern_table import HostPatterns, suspicious_hosts
 from teia.frontier.traps.suspicion import SHAPE, Pattern, PatternState
+from teia.lib.message import Message
 from teia.views.reports.source import OpenCell, Source
 
-STATUS_NAMES = {PatternState.OPEN: "open", PatternState.WAITING: "queued last", PatternState.PARKED: "parked"}
+STATUS_NAMES = {
+    PatternState.OPEN: Message("open"),
+    PatternState.WAITING: Message("queued last"),
+    PatternState.PARKED: Message("parked"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +42,11 @@ class Traps:
     hosts: int
     rows: tuple[TrapRow, ...]
     notes: tuple[str, ...] = (
-        "Given up: URLs with the outcome `trap`. Waiting: URLs queued last, some of which are fetched as a test."
-        " Refused: links that were discarded. A pattern stands for URLs that differ only in numbers (0), words (w)"
-        " or tokens (*).",
+        Message(
+            "Given up: URLs with the outcome `trap`. Waiting: URLs queued last, some of which are fetched as a test."
+            " Refused: links that were discarded. A pattern stands for URLs that differ only in numbers (0), words (w)"
+            " or tokens (*)."
+        ),
     )
 
 

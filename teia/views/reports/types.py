@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from teia.frontier.tables.counts import documents_by_type
+from teia.lib.message import Message
 from teia.views.reports.source import ANSWERED, Source, share_of
 
 
@@ -31,8 +32,10 @@ class Types:
     decoded_bytes: int
     rows: tuple[TypeRow, ...]
     notes: tuple[str, ...] = (
-        "The type is detected from the content where it differs from the server's declaration. Wire bytes are"
-        " received bytes, including headers; decoded bytes are bodies after decompression.",
+        Message(
+            "The type is detected from the content where it differs from the server's declaration. Wire bytes are"
+            " received bytes, including headers; decoded bytes are bodies after decompression."
+        ),
     )
 
 

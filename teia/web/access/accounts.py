@@ -24,6 +24,7 @@ import argon2
 from teia.clock import Clock
 from teia.durable import disk_errors
 from teia.errors import StoreError, UsageError
+from teia.lib.message import Message, decoded, encoded
 from teia.sqlite import LIMIT_LOG
 from teia.web import limits
 from teia.web.access.change_log import ChangeLine, pack_changes
@@ -181,9 +182,9 @@ class Accounts:
         with self._transaction() as db:
             found = db.execute("SELECT role, until_s FROM invitations WHERE hash = ?", (_hash(code),)).fetchone()
             if found is None or found[1] < self._clock.now_s():
-                raise UsageError("this invitation was already used, or is older than ten minutes")
+                raise UsageError(Message("this invitation was already used, or is older than ten minutes"))
             if db.execute("SELECT 1 FROM users WHERE name = ?", (name,)).fetchone():
-                raise UsageError(f"a user named {name} already exists")
+                raise UsageError(Message("a user named {name} already exists", name=name))
             # In the transaction that creates the user, so that no invitation makes two accounts.
             db.execute("DELETE FROM invitations WHERE hash = ?", (_hash(code),))
             now_s = self._clock.now_s()
@@ -217,7 +218,7 @@ class Accounts:
         try:
             self._hasher.verify(rows[0][0] if rows else self._dummy_hash, old[: limits.PASSWORD_CHARS[1]])
         except argon2.exceptions.VerificationError:
-            raise UsageError("the old password is wrong") from None
+            raise UsageError(Message("the old password is wrong")) from None
         made = self._hasher.hash(new)
         with self._transaction() as db:
             db.execute("UPDATE users SET password = ? WHERE name = ?", (made, name))
@@ -236,10 +237,10 @@ class Accounts:
     def _check_admin_stays(db: sqlite3.Connection, name: str) -> None:
         found = db.execute("SELECT role FROM users WHERE name = ?", (name,)).fetchone()
         if found is None:
-            raise UsageError(f"there is no user {name!r}")
+            raise UsageError(Message("there is no user {name!r}", name=name))
         others = db.execute("SELECT 1 FROM users WHERE role = ? AND name <> ?", (int(Role.ADMIN), name)).fetchone()
         if found[0] == Role.ADMIN and others is None:
-            raise UsageError(f"{name} is the only admin; create another one first")
+            raise UsageError(Message("{name} is the only admin; create another one first", name=name))
 
     # ---- sessions ---------------------------------------------------------------------------------------------------
 
@@ -298,9 +299,9 @@ class Accounts:
         secret = f"teia_{secrets.token_urlsafe(32)}"
         with self._transaction() as db:
             if db.execute("SELECT count(*) FROM tokens").fetchone()[0] >= limits.TOKENS:
-                raise UsageError(f"there are already {limits.TOKENS} tokens; remove some first")
+                raise UsageError(Message("there are already {n} tokens; remove some first", n=limits.TOKENS))
             if db.execute("SELECT 1 FROM tokens WHERE name = ? AND user = ?", (name, user)).fetchone():
-                raise UsageError(f"{user} already has a token {name!r}")
+                raise UsageError(Message("{user} already has a token {name!r}", user=user, name=name))
             now_s = self._clock.now_s()
             values = (_hash(secret), name, user, int(role), now_s, 0.0, " ".join(sorted(scopes)))
             db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?)", values)
@@ -318,7 +319,7 @@ class Accounts:
     def remove_token(self, name: str, user: str) -> None:
         with self._transaction() as db:
             if not db.execute("DELETE FROM tokens WHERE name = ? AND user = ?", (name, user)).rowcount:
-                raise UsageError(f"{user} has no token {name!r}")
+                raise UsageError(Message("{user} has no token {name!r}", user=user, name=name))
 
     def tokens(self) -> list[ApiToken]:
         rows = self._rows("SELECT name, user, role, made_s, seen_s, scopes FROM tokens ORDER BY made_s")
@@ -335,7 +336,7 @@ class Accounts:
         """Add an action of a user, and the settings it changed, to the audit log."""
         text = json.dumps({**detail, **pack_changes(changes)}, default=str)
         with self._transaction() as db:
-            values = (self._clock.now_s(), who, what, text)
+            values = (self._clock.now_s(), who, encoded(what), text)
             db.execute("INSERT INTO audit (time_s, who, what, detail) VALUES (?, ?, ?, ?)", values)
             db.execute("DELETE FROM audit WHERE seq <= (SELECT max(seq) FROM audit) - ?", (limits.AUDIT_ROWS,))
 
@@ -343,7 +344,9 @@ class Accounts:
         """Return the last `n` entries of the audit log, newest first, each with its number."""
         sql = "SELECT seq, time_s, who, what, detail FROM audit WHERE seq < ? ORDER BY seq DESC LIMIT ?"
         rows = self._rows(sql, before if before is not None else 1 << 62, n)
-        return [(seq, AuditLine(time_s, who, what, json.loads(detail))) for seq, time_s, who, what, detail in rows]
+        return [
+            (seq, AuditLine(time_s, who, decoded(what), json.loads(detail))) for seq, time_s, who, what, detail in rows
+        ]
 
     def signing_key(self, name: str) -> bytes:
         """Return a signing key of this root; create it at the first call."""
@@ -360,13 +363,13 @@ SEEN_RESOLUTION_S = 60.0
 def check_name(name: str) -> None:
     allowed = name.isprintable() and name == name.strip() and name.replace("-", "").replace("_", "").isalnum()
     if not allowed or not 1 <= len(name) <= limits.NAME_CHARS:
-        raise UsageError(f"a name must have 1 to {limits.NAME_CHARS} letters, digits, - and _")
+        raise UsageError(Message("a name must have 1 to {n} letters, digits, - and _", n=limits.NAME_CHARS))
 
 
 def check_password(password: str) -> None:
     least, most = limits.PASSWORD_CHARS
     if not least <= len(password) <= most:
-        raise UsageError(f"a password must have {least} to {most:,} characters")
+        raise UsageError(Message("a password must have {least} to {most:,} characters", least=least, most=most))
 
 
 def _scopes(text: str) -> frozenset[TokenScope]:

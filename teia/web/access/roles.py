@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from enum import IntEnum, StrEnum
 
+from teia.lib.message import Message
+
 
 class Role(IntEnum):
     """PUBLIC searches; VIEWER reads everything; OPERATOR commands and edits; ADMIN manages users and deletes."""
@@ -27,7 +29,10 @@ class Role(IntEnum):
 
     @property
     def word(self) -> str:
-        return self.name.lower()
+        return _WORDS[self]
+
+
+_WORDS = ("public", Message("viewer"), Message("operator"), Message("admin"))
 
 
 def role_named(word: str) -> Role | None:

@@ -18,6 +18,7 @@ from typing import Any
 from teia.clock import Clock, iso_utc
 from teia.errors import TeiaError, UsageError
 from teia.lib.child_process import PIPE, ChildProcess
+from teia.lib.message import Message
 from teia.store.root import Root
 from teia.transfer.audits import AuditKind, AuditResult, last_audit
 from teia.web import limits
@@ -65,7 +66,7 @@ class Auditor:
         """Start an audit; raise UsageError while another one is under way."""
         with self._lock:
             if self._running is not None or self._is_closed:
-                raise UsageError("an audit is already running; start the next one when it has finished")
+                raise UsageError(Message("an audit is already running; start the next one when it has finished"))
             before = last_audit(self._root.collection(collection), kind)
             process = self._start_process(collection, kind)
             thread = Thread(target=self._wait, args=(process, collection, kind, before), name="audit", daemon=True)
@@ -123,8 +124,8 @@ class Auditor:
         # The exit status cannot tell a failure: it is 1 for violations found, too.
         if "checked" not in found or "violations" not in found:
             lines = errors.decode("utf-8", "replace").strip().splitlines()
-            status = f"it exited with status {process.status}"
-            return str(found.get("message") or (lines[0] if lines else status))[:MAX_MESSAGE_CHARS]
+            message = str(found.get("message") or (lines[0] if lines else ""))[:MAX_MESSAGE_CHARS]
+            return message or Message("it exited with status {n}", n=process.status)
         folder = self._root.collection(collection)
         # The child prints its result even if it could not store it, for example on a full disk.
         if last_audit(folder, kind) in (None, before):

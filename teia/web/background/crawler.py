@@ -21,6 +21,7 @@ from teia.clock import Clock
 from teia.collections.resident import CrawlerDemand
 from teia.errors import TeiaError
 from teia.lib.child_process import BackOff, ChildProcess, last_line
+from teia.lib.message import Message
 from teia.store.root import Root
 
 logger = logging.getLogger(__name__)
@@ -131,7 +132,7 @@ class Supervisor:
             return
         process.end()
         self._back_off.fail()
-        why = last_line(self.log) or f"it exited with status {process.status}"
+        why = last_line(self.log) or Message("it exited with status {n}", n=process.status)
         logger.warning("the crawler died: %s", why)
         self._set_state(CrawlerState("failed", None, why))
 

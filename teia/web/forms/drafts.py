@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from teia.collections.calendar import parse_schedule
@@ -28,6 +27,7 @@ from teia.config.sections import Config, ScheduleSettings
 from teia.crawler.lookup import Lookup
 from teia.errors import ConfigError, StoreError
 from teia.frontier.rules.lint import lint
+from teia.lib.message import Message
 from teia.web import limits
 from teia.web.access.change_log import ChangeLine
 from teia.web.access.roles import Role
@@ -89,29 +89,6 @@ class DraftView:
 
     def problem(self, field: str) -> str:
         return next((each.message for each in self.problems if each.field == field), "")
-
-
-def translate_draft(view: DraftView, translate: Callable[[str], str]) -> DraftView:
-    """Translate the sentences of a draft into the reader's language."""
-    preview = replace(
-        view.preview, words=translate(view.preview.words), shown=tuple(map(translate, view.preview.shown))
-    )
-    return replace(
-        view,
-        problems=[replace(each, message=translate(each.message)) for each in view.problems],
-        rules=[replace(each, problem=translate(each.problem), remark=translate(each.remark)) for each in view.rules],
-        preview=preview,
-        warning=translate(view.warning),
-        tried=[
-            replace(
-                each,
-                why=translate(each.why),
-                steps=tuple(replace(step, detail=translate(step.detail or step.name)) for step in each.steps),
-            )
-            for each in view.tried
-        ],
-        needs=[replace(each, what=translate(each.what)) for each in view.needs],
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +168,13 @@ def _consent_problems(
 ) -> list[FieldProblem]:
     problems = []
     if needs and not visitor.may(Role.ADMIN):
-        problems.append(FieldProblem("consent", f"an admin must approve this: {needs[0].what}"))
+        problems.append(FieldProblem("consent", Message("an admin must approve this: {what}", what=needs[0].what)))
     elif any(setting.needs_consent for setting in needs) and len(fields.consent.strip()) < CONSENT_CHARS[0]:
-        problems.append(FieldProblem("consent", "enter who approved this; it is logged"))
+        problems.append(FieldProblem("consent", Message("enter who approved this; it is logged")))
     if not collection and fields.name.strip() in site.names():
-        problems.append(FieldProblem("name", f"a collection named {fields.name.strip()} already exists"))
+        problems.append(
+            FieldProblem("name", Message("a collection named {name} already exists", name=fields.name.strip()))
+        )
     return problems
 
 

@@ -17,6 +17,7 @@ from teia.collections.edits import implied_scope
 from teia.config.load import to_toml
 from teia.config.sections import Config
 from teia.config.tree import flatten, from_text, keys_of, value_of
+from teia.lib.message import Message
 
 MEBIBYTE = 1 << 20
 PRESETS = {"5": 5.0, "60": 60.0, "1": 1.0}
@@ -246,7 +247,11 @@ def settings_from_fields(fields: Fields, base: Config | None = None) -> tuple[di
     # A rule that keeps has no effect unless the scope is “my rules”; saying nothing would lose it silently.
     ineffective = [row for row in form_rules(fields) if row.do == "keep" and not row.rule.startswith(NARROWING)]
     if ineffective and fields.scope != "rules":
-        faults.append(SettingFault("scope", f"the include rule {ineffective[0].rule} needs the scope “my rules”"))
+        faults.append(
+            SettingFault(
+                "scope", Message("the include rule {rule} needs the scope “my rules”", rule=ineffective[0].rule)
+            )
+        )
     return values, faults
 
 
@@ -279,12 +284,14 @@ def _more(text: str) -> tuple[dict[str, Any], list[SettingFault]]:
     try:
         values = flatten(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        return {}, [SettingFault("more", f"not valid TOML: {error}")]
+        return {}, [SettingFault("more", Message("not valid TOML: {why}", why=error))]
     known = keys_of(Config)
-    faults = [SettingFault("more", f"unknown setting {key!r}") for key in values if key not in known]
-    faults += [SettingFault("more", f"{key} has its own field above") for key in values if key in FIELD_OF]
+    faults = [SettingFault("more", Message("unknown setting {key!r}", key=key)) for key in values if key not in known]
     faults += [
-        SettingFault("more", f"{key} is fixed when a collection is created")
+        SettingFault("more", Message("{key} has its own field above", key=key)) for key in values if key in FIELD_OF
+    ]
+    faults += [
+        SettingFault("more", Message("{key} is fixed when a collection is created", key=key))
         for key in values
         if key == "collection.cells"
     ]

@@ -21,6 +21,7 @@ from starlette.concurrency import run_in_threadpool
 
 from teia.clock import Clock
 from teia.errors import TeiaError
+from teia.lib.message import Message
 from teia.web import limits
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import ALL_SCOPES, Role, TokenScope
@@ -69,7 +70,7 @@ async def visitor_of(request: Request, site: Annotated[Installation, Depends(sit
         # The look-up blocks on SQLite, so it must not run on the event loop.
         known = await run_in_threadpool(_visitor_by_token, site.accounts, scheme, key.strip())
         if known is None:
-            raise Refused(401, "unknown token", "create one under Settings > Tokens")
+            raise Refused(401, Message("unknown token"), Message("create one under Settings > Tokens"))
         return known
     secret = request.cookies.get(COOKIE, "")
     return await run_in_threadpool(_visitor_by_session, site.accounts, secret) if secret else ANONYMOUS
@@ -95,12 +96,16 @@ def require(role: Role, scope: TokenScope | None = None) -> Callable[..., Awaita
     async def check(request: Request, visitor: Annotated[Visitor, Depends(visitor_of)]) -> Visitor:
         if not visitor.may(role):
             if not visitor.name:
-                raise Refused(401, f"this requires the role {role.word}", "sign in")
-            who = f"this requires the role {role.word}; your role is {visitor.role.word}"
-            raise Refused(403, who, "ask an admin")
+                raise Refused(401, Message("this requires the role {role}", role=role.word), Message("sign in"))
+            who = Message("this requires the role {role}; your role is {own}", role=role.word, own=visitor.role.word)
+            raise Refused(403, who, Message("ask an admin"))
         if not visitor.may(role, scope):
             token_scopes = ", ".join(sorted(visitor.scopes))
-            raise Refused(403, f"this requires the scope {scope}; the token has {token_scopes}", "create another token")
+            raise Refused(
+                403,
+                Message("this requires the scope {scope}; the token has {scopes}", scope=scope, scopes=token_scopes),
+                Message("create another token"),
+            )
         if request.method not in SAFE_METHODS:
             _check_origin(request)
             await _check_csrf(request, visitor)
@@ -113,12 +118,12 @@ def _check_origin(request: Request) -> None:
     """Refuse a request that, by the browser's headers, another site's page sent."""
     # `none`: the user has typed the address or used a bookmark.
     if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
-        raise Refused(403, "this request was sent by a page of another site")
+        raise Refused(403, Message("this request was sent by a page of another site"))
     # Old browsers send no Sec-Fetch-Site; programs send none of these headers and pass.
     for header in ("origin", "referer"):
         value = request.headers.get(header)
         if value is not None and urlsplit(value).netloc.lower() != request.headers.get("host", "").lower():
-            raise Refused(403, "this request was sent by a page of another site")
+            raise Refused(403, Message("this request was sent by a page of another site"))
 
 
 async def _check_csrf(request: Request, visitor: Visitor) -> None:
@@ -130,7 +135,7 @@ async def _check_csrf(request: Request, visitor: Visitor) -> None:
         sent = str((await request.form()).get(CSRF_FIELD, ""))
     # In constant time: the duration must not tell how much of a guess was right.
     if not hmac.compare_digest(sent.encode(), visitor.csrf.encode()):
-        raise Refused(403, "this form has expired", "reload the page and repeat the action")
+        raise Refused(403, Message("this form has expired"), Message("reload the page and repeat the action"))
 
 
 # ---- rate limits ----------------------------------------------------------------------------------------------------

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
@@ -13,6 +15,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from teia.errors import ConfigError, IndexFailure, QueryError, StoreError, TeiaError, UsageError
+from teia.lib.message import Message, message_code
 from teia.web.background.cache import NotReady
 from teia.web.background.lab.runs import UnknownRun
 from teia.web.server.auth import ANONYMOUS, Refused, Visitor, visitor_of
@@ -54,6 +57,23 @@ class Problem:
     retry_after_s: int = 0
 
 
+_VALIDATION = {
+    "missing": message_code("Field required"),
+    "int_parsing": message_code("Input should be a valid integer{more}"),
+    "float_parsing": message_code("Input should be a valid number{more}"),
+    "bool_parsing": message_code("Input should be a valid boolean{more}"),
+    "greater_than_equal": message_code("Input should be greater than or equal to {ge}"),
+    "less_than_equal": message_code("Input should be less than or equal to {le}"),
+    "enum": message_code("Input should be {expected}"),
+    "literal_error": message_code("Input should be {expected}"),
+    "string_too_long": message_code("String should have at most {max_length} characters"),
+    "string_too_short": message_code("String should have at least {min_length} characters"),
+    "": message_code("String should have at least {min_length} character"),
+}
+"""Codes of the messages of pydantic's errors, by type. Those of Starlette are the messages themselves."""
+_HTTP = (message_code("Not Found"), message_code("Method Not Allowed"))
+
+
 def install(app: FastAPI, renderer: Renderer) -> None:
     """Turn every exception of a route into a `Problem` response."""
 
@@ -79,16 +99,16 @@ def install(app: FastAPI, renderer: Renderer) -> None:
     async def handle_teia_error(request: Request, error: TeiaError) -> Response:
         if isinstance(error, Refused):
             refused = Problem(
-                "refused", str(error), error.next_step, status=error.status, retry_after_s=error.retry_after_s
+                "refused", error.message, error.next_step, status=error.status, retry_after_s=error.retry_after_s
             )
             return await respond(request, refused)
         if isinstance(error, Busy):
-            return await respond(request, Problem("busy", str(error), status=503, retry_after_s=error.retry_after_s))
+            return await respond(request, Problem("busy", error.message, status=503, retry_after_s=error.retry_after_s))
         if isinstance(error, UnknownPage) and not request.url.path.startswith(API):
             return RedirectResponse(error.to, 303)
         status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
         field = str(getattr(error, "field", ""))
-        return await respond(request, Problem(_error_code(error), str(error), field=field, status=status))
+        return await respond(request, Problem(_error_code(error), error.message, field=field, status=status))
 
     @app.exception_handler(RedirectTo)
     async def handle_redirect(request: Request, found: RedirectTo) -> Response:
@@ -99,7 +119,8 @@ def install(app: FastAPI, renderer: Renderer) -> None:
     async def handle_invalid_values(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         field = str(first["loc"][-1]) if first["loc"] else ""
-        return await respond(request, Problem("bad_value", f"{field}: {first['msg']}", field=field, status=400))
+        message = Message("{field}: {why}", field=field, why=_validation_message(first))
+        return await respond(request, Problem("bad_value", message, field=field, status=400))
 
     @app.exception_handler(HTTPException)
     async def handle_http_error(request: Request, error: HTTPException) -> Response:
@@ -110,7 +131,7 @@ def install(app: FastAPI, renderer: Renderer) -> None:
         # The response must not reveal internals; its number leads to the traceback in the log.
         event = secrets.token_hex(4)
         logger.error("event %s: %s %s", event, request.method, request.url.path, exc_info=error)
-        message = f"internal error (event {event}); the crawl is not affected"
+        message = Message("internal error (event {event}); the crawl is not affected", event=event)
         return await respond(request, Problem("internal", message))
 
 
@@ -125,3 +146,12 @@ def _error_code(error: TeiaError) -> str:
     """Return the error code of an exception: `UnknownCollection` is `unknown_collection`."""
     name = type(error).__name__
     return "".join(f"_{char.lower()}" if char.isupper() else char for char in name).lstrip("_")
+
+
+def _validation_message(error: Mapping[str, Any]) -> str:
+    """Return the message of an error of pydantic; one of an unknown kind stays as it is."""
+    code, text = _VALIDATION.get(error["type"], ""), str(error["msg"])
+    fixed = code.removesuffix("{more}")
+    more = text.removeprefix(fixed) if code != fixed else ""
+    message = Message(code, more=more, **error.get("ctx", {}))
+    return message if message == text else text

@@ -12,7 +12,7 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
@@ -21,11 +21,13 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from teia.clock import iso_utc
 from teia.crawler.keep_fresh.page_freshness import freshness_of
 from teia.errors import TeiaError, UsageError
+from teia.lib.message import Message
 from teia.views.page import find_entry, next_due
 from teia.views.why_waiting import why_waiting
 from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.language.phrases import Phrases
+from teia.web.language.numbers import ENGLISH
+from teia.web.language.translate import Translator, translator_for
 from teia.web.pages.collection import bulk, collections, freshness, monitor, queue
 from teia.web.pages.collection import host as collection_host
 from teia.web.pages.lab import runs
@@ -34,7 +36,6 @@ from teia.web.server.auth import COOKIE, Refused, Visitor
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import PageRoutes, SiteDep, VisitorDep
 from teia.web.server.preferences import language_of
-from teia.web.server.templates import phrases_for
 
 TOPICS_AT_ONCE = 4
 REPEAT_S = 10.0
@@ -63,9 +64,6 @@ TOPICS: dict[str, EventTopic] = {
     "lab": EventTopic(lambda site, _, number: runs.live_run(site, number)),
     "page": EventTopic(lambda site, c, url: live_page(site, c, url), role=Role.PUBLIC),
 }
-SENTENCES = ("why_waiting", "failed")
-"""Fields of events that hold sentences for people."""
-
 GLOBAL_TOPICS = frozenset({"collections", "cluster", "lab"})
 """Topics that do not belong to one collection."""
 
@@ -98,8 +96,11 @@ class Stream:
 
 @dataclass(slots=True)
 class _TopicState:
+    """State of a topic at a time as JSON, and the messages among its values."""
+
     at: float
     text: str
+    messages: dict[str, Message]
 
 
 class Hub:
@@ -128,8 +129,8 @@ class Hub:
         stream.is_over.set()
         self.close_stream(stream)
 
-    async def current_state(self, site: Installation, name: str, collection: str, of: str) -> str:
-        """Return the current state of a topic as JSON; it is computed once per interval for all streams."""
+    async def current_state(self, site: Installation, name: str, collection: str, of: str) -> _TopicState:
+        """Return the current state of a topic; it is computed once per interval for all streams."""
         key, topic = (name, collection, of), TOPICS[name]
         task = self._tasks.get(key)
         # 0.9: a stream that wakes up slightly early must not get the state of the interval before.
@@ -140,7 +141,7 @@ class Hub:
             while len(self._tasks) > MAX_STATES:
                 self._tasks.popitem(last=False)
         # Shielded: a client that disconnects must not cancel the task that other streams wait for.
-        return (await asyncio.shield(task)).text
+        return await asyncio.shield(task)
 
 
 def _is_recent(task: asyncio.Task[_TopicState], since: float) -> bool:
@@ -149,7 +150,12 @@ def _is_recent(task: asyncio.Task[_TopicState], since: float) -> bool:
 
 def _compute_state(site: Installation, topic: EventTopic, collection: str, of: str) -> _TopicState:
     at, made = site.clock.ticks_s(), topic.make(site, collection, of)
-    return _TopicState(at, json.dumps(asdict(made) if is_dataclass(made) and not isinstance(made, type) else made))
+    return _topic_state(at, asdict(made) if is_dataclass(made) and not isinstance(made, type) else made)
+
+
+def _topic_state(at: float, record: dict[str, Any]) -> _TopicState:
+    messages = {key: each for key, each in record.items() if isinstance(each, Message)}
+    return _TopicState(at, json.dumps(record), messages)
 
 
 def add_routes(pages: PageRoutes) -> None:
@@ -169,7 +175,9 @@ def requested_topics(
         raise UsageError(f"topics={topics!r}: must be 1 to {TOPICS_AT_ONCE} of {', '.join(TOPICS)}")
     least = max(TOPICS[name].role for name in names)
     if not visitor.may(least):
-        raise Refused(403 if visitor.name else 401, f"this requires the role {least.word}", "sign in")
+        raise Refused(
+            403 if visitor.name else 401, Message("this requires the role {role}", role=least.word), Message("sign in")
+        )
     # A named collection must be visible to the visitor, even if the topic does not need one.
     if c or not GLOBAL_TOPICS.issuperset(names):
         site.check(c)
@@ -199,14 +207,21 @@ async def events(
     """Stream the changes of some topics until the client disconnects."""
     hub: Hub = request.app.state.hub
     stream, names = opened
-    phrases = phrases_for(language_of(request, visitor).tag)
-    async for event in _stream_events(hub, stream, site, names, c, of, phrases):
+    locale = language_of(request, visitor)
+    translator = None if locale is ENGLISH else translator_for(locale.tag)
+    async for event in _stream_events(hub, stream, site, names, c, of, translator):
         yield event
     yield ServerSentEvent(event="yield", data=None, raw_data="")
 
 
 async def _stream_events(
-    hub: Hub, stream: Stream, site: Installation, names: list[str], c: str, of: str, phrases: Phrases | None = None
+    hub: Hub,
+    stream: Stream,
+    site: Installation,
+    names: list[str],
+    c: str,
+    of: str,
+    translator: Translator | None = None,
 ) -> AsyncIterator[ServerSentEvent]:
     sent: dict[str, _TopicState] = {}
     while not stream.is_over.is_set():
@@ -216,15 +231,14 @@ async def _stream_events(
             if before is not None and now - before.at < TOPICS[name].interval_s:
                 continue
             try:
-                text = await hub.current_state(site, name, c, of)
+                state = await hub.current_state(site, name, c, of)
             except TeiaError as error:
                 # The stream stays open: the next state may be readable again.
-                text = json.dumps({"error": str(error)})
-            if before is None or text != before.text or now - before.at >= REPEAT_S:
-                sent[name] = _TopicState(now, text)
-                yield ServerSentEvent(
-                    event=name, raw_data=text if phrases is None else _with_translations(text, phrases)
-                )
+                state = _topic_state(now, {"error": error.message})
+            if before is None or state.text != before.text or now - before.at >= REPEAT_S:
+                sent[name] = replace(state, at=now)
+                text = state.text if translator is None else _with_translations(state, translator)
+                yield ServerSentEvent(event=name, raw_data=text)
         try:
             async with asyncio.timeout(limits.EVENT_S):
                 await stream.is_over.wait()
@@ -232,11 +246,10 @@ async def _stream_events(
             continue
 
 
-def _with_translations(text: str, phrases: Phrases) -> str:
-    """Add translations of a record's sentences under `said`; the record itself stays as in JSON."""
-    record = json.loads(text)
-    translations = {key: phrases.translate(record[key]) for key in SENTENCES if record.get(key)}
-    return json.dumps(record | {"said": {key: each for key, each in translations.items() if each is not None}})
+def _with_translations(state: _TopicState, translator: Translator) -> str:
+    """Add translations of a record's messages under `said`; the record itself stays as in JSON."""
+    said = {key: translator.translate(each) for key, each in state.messages.items()}
+    return json.dumps(json.loads(state.text) | {"said": said})
 
 
 def _session_key(request: Request, visitor: Visitor) -> str:

@@ -17,13 +17,15 @@ from urllib.parse import unquote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message as AsgiMessage
 
 from teia.clock import Clock
+from teia.lib.message import Message
 from teia.web import limits
 from teia.web.language.numbers import choose_locale
+from teia.web.language.translate import translator_for
 from teia.web.server.auth import Buckets
-from teia.web.server.templates import phrases_for
 
 # Only our own scripts and styles, none inline; no frames around us; no markup made from text (Trusted Types).
 CSP = (
@@ -68,10 +70,9 @@ class RequestRefusal:
 
     def response(self, headers: Headers) -> PlainTextResponse:
         """Return the response in the language that the browser accepts."""
-        phrases = phrases_for(choose_locale("", headers.get("accept-language", "")).tag)
-        translated = None if phrases is None else phrases.translate(self.message)
+        translator = translator_for(choose_locale("", headers.get("accept-language", "")).tag)
         retry_headers = {"retry-after": str(self.retry_after_s)} if self.retry_after_s else None
-        return PlainTextResponse(f"{translated or self.message}\n", self.status, retry_headers)
+        return PlainTextResponse(f"{translator.translate(self.message)}\n", self.status, retry_headers)
 
 
 class SecurityMiddleware:
@@ -98,7 +99,7 @@ class SecurityMiddleware:
         app = self._app if refusal is None else refusal.response(Headers(scope=scope))
         policy = RAW_HEADERS if scope["path"].startswith(RAW) else HEADERS
 
-        async def send_with_headers(message: Message) -> None:
+        async def send_with_headers(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in policy.items():
@@ -120,17 +121,21 @@ class SecurityMiddleware:
         hosts = Headers(scope=scope).getlist("host")
         # Two Host headers could be read differently by a proxy and by us.
         if len(hosts) != 1:
-            return RequestRefusal(400, "a request must have exactly one Host header")
+            return RequestRefusal(400, Message("a request must have exactly one Host header"))
         authority = authority_of(hosts[0])
         if authority is None or not self._names & {authority, Authority(authority.name)}:
-            return RequestRefusal(421, f"this server does not accept requests for {hosts[0][:200]!r}")
+            return RequestRefusal(
+                421, Message("this server does not accept requests for {host!r}", host=hosts[0][:200])
+            )
         target: bytes = scope.get("raw_path") or scope["path"].encode()
         # `*` is the target of OPTIONS for the whole server (RFC 9112, 3.2.4).
         if target.startswith(b"/") or target == b"*":
             return None
         absolute = _ABSOLUTE.fullmatch(target.decode("latin-1"))
         if absolute is None or authority_of(absolute["host"]) != authority:
-            return RequestRefusal(421, f"this server does not accept requests for {target[:200].decode('latin-1')!r}")
+            return RequestRefusal(
+                421, Message("this server does not accept requests for {host!r}", host=target[:200].decode("latin-1"))
+            )
         path = absolute["path"] or "/"
         scope["path"], scope["raw_path"] = unquote(path), path.encode("latin-1")
         return None
@@ -139,17 +144,17 @@ class SecurityMiddleware:
         headers = Headers(scope=scope)
         most = limits.SEARCH_TARGET_BYTES if scope["path"] in SEARCHES else limits.TARGET_BYTES
         if len(scope.get("raw_path", b"")) + len(scope.get("query_string", b"")) > most:
-            return RequestRefusal(414, "the URL is too long")
+            return RequestRefusal(414, Message("the URL is too long"))
         # A chunked body states no length; `_limit_body` counts it.
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > limits.BODY_BYTES:
-            return RequestRefusal(413, f"at most {limits.BODY_BYTES:,} bytes are accepted")
+            return RequestRefusal(413, Message("at most {n:,} bytes are accepted", n=limits.BODY_BYTES))
         # A busy server must still answer health checks, or its supervisor would restart it.
         if self._in_flight[client] >= limits.IN_FLIGHT_PER_ADDRESS and scope["path"] != HEALTH:
-            return RequestRefusal(503, "too many requests at the same time", 1)
+            return RequestRefusal(503, Message("too many requests at the same time"), 1)
         wait_s = (self._raw_buckets if scope["path"].startswith(RAW) else self._buckets).acquire(client)
         if wait_s:
-            return RequestRefusal(429, "too many requests", math.ceil(wait_s))
+            return RequestRefusal(429, Message("too many requests"), math.ceil(wait_s))
         return None
 
 
@@ -197,7 +202,7 @@ def _limit_body(scope: Scope, receive: Receive) -> Receive:
     loop = asyncio.get_running_loop()
     until = loop.time() + limits.BODY_S
 
-    async def receive_limited() -> Message:
+    async def receive_limited() -> AsgiMessage:
         nonlocal received
         if received < 0:
             return await receive()

@@ -25,6 +25,7 @@ from teia.crawler.keep_fresh.weights import weigh_keys, weigher
 from teia.crawler.lookup import Lookup
 from teia.errors import IndexFailure, StoreError, TeiaError, UsageError
 from teia.indexer.open_search import example_queries
+from teia.lib.message import Message
 from teia.store.root import Root
 from teia.views.capture_reader import CaptureReader
 from teia.web import limits
@@ -131,7 +132,7 @@ class Installation:
     def check_captures(self, name: str) -> None:
         """Refuse captures that the client may not read."""
         if name in self.closed:
-            raise ClosedCopies(f"sign in to read captures of {self.check(name)}")
+            raise ClosedCopies(Message("sign in to read captures of {name}", name=self.check(name)))
 
     def config(self, name: str) -> Config:
         """Return a collection's settings; raise StoreError if there are none."""
@@ -170,7 +171,7 @@ class Installation:
     def check(self, name: str) -> str:
         """Check that a collection named in a request exists, and return its name."""
         if name not in self.names():
-            raise UnknownCollection(f"there is no collection {name!r}")
+            raise UnknownCollection(Message("there is no collection {name!r}", name=name))
         return name
 
     @contextmanager
@@ -196,7 +197,7 @@ class Installation:
         """Return an open search of one collection, or of all that have an index."""
         names = (self.check(name),) if name else tuple(self.searchable())
         if not names:
-            raise IndexFailure("nothing to search yet: no collection has an index")
+            raise IndexFailure(Message("nothing to search yet: no collection has an index"))
         # A collection that joins a cluster gets another key, so its search is opened anew.
         key = (
             (*names, CLUSTER) if len(names) == 1 and read_librarian_settings(self.root, names[0]) is not None else names
@@ -281,10 +282,10 @@ class RequestSlots:
         """Wait for a slot and hold it; raise Busy if too many wait, or for too long."""
         # `_admitted` bounds the running and the waiting together, `_running` the running.
         if not self._admitted.acquire(blocking=False):
-            raise Busy("too many captures are being read")
+            raise Busy(Message("too many captures are being read"))
         try:
             if not self._running.acquire(timeout=self._patience_s):
-                raise Busy("too many captures are being read")
+                raise Busy(Message("too many captures are being read"))
             try:
                 yield
             finally:

@@ -7,11 +7,10 @@ direction and declare its language.
 
 from __future__ import annotations
 
-import gettext
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -29,8 +28,8 @@ from teia.version import __version__
 from teia.views.reports.catalogue import unit_of
 from teia.web.access.roles import Role, TokenScope
 from teia.web.charts.charts import Bar, BarPart, Charts, Line
-from teia.web.language.numbers import ENGLISH, LOCALES, Locale
-from teia.web.language.phrases import Phrases
+from teia.web.language.numbers import LOCALES, Locale
+from teia.web.language.translate import translator_for
 from teia.web.server.auth import Visitor
 from teia.web.server.preferences import language_of, preferences_of, zones
 
@@ -59,8 +58,8 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        translations = translations_for(locale)
-        environment.install_gettext_translations(translations, newstyle=True)  # type: ignore[attr-defined]
+        translator = translator_for(locale.tag)
+        environment.install_gettext_translations(translator.catalogue, newstyle=True)  # type: ignore[attr-defined]
         environment.filters |= {
             "number": locale.number,
             "percent": locale.percent,
@@ -70,13 +69,13 @@ class Renderer:
             "since": pass_context(partial(_since, locale, self._clock)),
             "breakable": breakable,
             "shown_url": shown_url,
-            "translate": lambda text: translations.gettext(text) if text else "",
-            "translate_sentence": partial(_translate_sentence, phrases_for(locale.tag)),
+            "translate": translator.translate,
+            "translate_sentence": translator.translate_marked,
         }
         environment.tests["past"] = lambda moment: (_unix_s(moment) or 0.0) <= self._clock.now_s()
         environment.globals |= {"locale": locale, "locales": tuple(LOCALES.values()), "Role": Role, "link": link}
         environment.globals |= {
-            "charts": Charts(locale, translations.gettext),
+            "charts": Charts(locale, translator.catalogue.gettext),
             "Line": Line,
             "Part": BarPart,
             "Bar": Bar,
@@ -103,19 +102,6 @@ class Renderer:
         return HTMLResponse(text, status, {"content-language": locale.tag, "vary": "accept-language, cookie"})
 
 
-def translations_for(locale: Locale) -> gettext.NullTranslations:
-    """Return the translations of a language; English has none and falls back to the sentences themselves."""
-    name = locale.tag.replace("-", "_")
-    return gettext.translation("teia", HERE / "locale", [name], fallback=True)
-
-
-@lru_cache
-def phrases_for(tag: str) -> Phrases | None:
-    """Return the translator of sentences with values; None for English."""
-    locale = LOCALES[tag]
-    return None if locale is ENGLISH else Phrases(translations_for(locale).gettext, locale)
-
-
 def link(path: str, **query: object) -> str:
     """Return an address of ours with quoted path and query values; None and empty values are left out."""
     wanted: Mapping[str, str] = {name: str(value) for name, value in query.items() if value not in (None, "")}
@@ -132,16 +118,6 @@ def shown_url(url: str) -> Markup:
     rest = url.partition("://")[2].rstrip("/")
     parts = [part for part in rest.split("/") if part]
     return Markup(" › ").join(breakable(part) for part in parts)
-
-
-def _translate_sentence(phrases: Phrases | None, text: str | None, marked: bool = True) -> str:
-    """Translate another module's sentence; mark it as English if there is no translation."""
-    if not text or phrases is None:
-        return text or ""
-    translated = phrases.translate(text)
-    if translated is not None:
-        return translated
-    return Markup('<span lang="en">{}</span>').format(text) if marked else text
 
 
 def _unix_s(moment: str | float | None) -> float | None:

@@ -16,22 +16,23 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from teia.config.choices import POLICIES
+from teia.lib.message import Message, formatted
 from teia.web import limits
 from teia.web.language.numbers import whole_number
 
 EXPERIMENTS = {
-    "P6": "PSP compared with MP2, M-Wolf and the theoretical best",
-    "P7": "Wolf's mix of change processes",
-    "A2": "Look-ups over Chord, CAN, Pastry and our circle",
-    "A12": "Isolated, hash, geographic and response-time crawlers",
-    "A16": "Parallel crawlers: firewall, cross-over, exchange",
-    "C5": "CoBWeb's session statistics",
-    "C7": "The cache parasite",
-    "C8": "Collectors and the rate of collection",
-    "T8": "Tarântula's statuses, servers and documents over time",
-    "F2": "Periodic against incremental crawling",
-    "F9": "FURB's tables of types, space and times",
-    "F11": "FURB's search times",
+    "P6": Message("PSP compared with MP2, M-Wolf and the theoretical best"),
+    "P7": Message("Wolf's mix of change processes"),
+    "A2": Message("Look-ups over Chord, CAN, Pastry and our circle"),
+    "A12": Message("Isolated, hash, geographic and response-time crawlers"),
+    "A16": Message("Parallel crawlers: firewall, cross-over, exchange"),
+    "C5": Message("CoBWeb's session statistics"),
+    "C7": Message("The cache parasite"),
+    "C8": Message("Collectors and the rate of collection"),
+    "T8": Message("Tarântula's statuses, servers and documents over time"),
+    "F2": Message("Periodic against incremental crawling"),
+    "F9": Message("FURB's tables of types, space and times"),
+    "F11": Message("FURB's search times"),
 }
 """Experiments of `teia lab reproduce`; a test compares the two lists."""
 
@@ -72,14 +73,10 @@ class Limits:
 
     @property
     def description(self) -> str:
-        low, high = f"{self.low:,g}", _shown(self.high)
-        return (
-            f"must be a whole number from {low} to {high}" if self.whole else f"must be a number from {low} to {high}"
-        )
-
-
-def _shown(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+        low, high = formatted(self.low, ",g"), formatted(self.high, ",.0f" if self.high >= 1 else "g")
+        if self.whole:
+            return Message("must be a whole number from {low} to {high}", low=low, high=high)
+        return Message("must be a number from {low} to {high}", low=low, high=high)
 
 
 SEED = Limits(0, (1 << 32) - 1, whole=True, default="1")
@@ -231,7 +228,7 @@ class FormReader:
     def choice(self, name: str, flag: str, known: Collection[str], default: str = "") -> str:
         text = str(self.fields[name]).strip() or default
         if text and text not in known:
-            self.add_error(name, f"must be one of {', '.join(known)}")
+            self.add_error(name, Message("must be one of {choices}", choices=", ".join(known)))
         elif text:
             self.arguments += [flag, text]
         return text
@@ -239,7 +236,7 @@ class FormReader:
     def distribution(self, name: str, flag: str) -> None:
         text = str(self.fields[name]).strip() or "uniform"
         if _DISTRIBUTION.fullmatch(text) is None:
-            self.add_error(name, "must be uniform, or zipf:X with a number X from 0 to 99")
+            self.add_error(name, Message("must be uniform, or zipf:X with a number X from 0 to 99"))
         else:
             self.arguments += [flag, text]
 
@@ -270,9 +267,12 @@ def simulate_request(fields: SimulateFields) -> tuple[RunRequest | None, list[Mi
     # In the order of POLICIES: the same choice is the same command.
     policies = [name for name in POLICIES if name in fields.policies]
     if unknown:
-        reader.add_error("policies", f"unknown policy {unknown[0][:40]!r}; available: {', '.join(POLICIES)}")
+        reader.add_error(
+            "policies",
+            Message("unknown policy {name!r}; available: {names}", name=unknown[0][:40], names=", ".join(POLICIES)),
+        )
     elif not policies:
-        reader.add_error("policies", "choose at least one")
+        reader.add_error("policies", Message("choose at least one"))
     reader.arguments += ["--policy", ",".join(policies)]
     if fields.sampled:
         reader.arguments.append("--sampled")
@@ -289,7 +289,7 @@ def _check_size(reader: FormReader, found: Mapping[str, float | None], policies:
     """Return the amount of work, in visits and pages; record an error if it is too much or inconsistent."""
     pages, servers = found["pages"] or 0.0, found["servers"] or 0.0
     if servers > pages:
-        reader.add_error("servers", f"must be at most the {pages:,.0f} pages")
+        reader.add_error("servers", Message("must be at most the {n:,.0f} pages", n=pages))
     horizon_s = 3_600.0 * (found["horizon_h"] or 24.0)
     length_s = horizon_s if found["days"] is None else 86_400.0 * found["days"]
     per_s = (found["crawlers"] or 1.0) * (found["pages_per_s"] or 1.0)
@@ -301,7 +301,12 @@ def _check_size(reader: FormReader, found: Mapping[str, float | None], policies:
     visits = per_s * length_s * policies
     if visits > MOST_VISITS:
         allowed = MOST_VISITS / (per_s * policies) / 86_400.0
-        reader.add_error("days", f"{visits:,.0f} visits exceed the maximum of a run: choose at most {allowed:.3g} days")
+        reader.add_error(
+            "days",
+            Message(
+                "{n:,.0f} visits exceed the maximum of a run: choose at most {days:.3g} days", n=visits, days=allowed
+            ),
+        )
     return visits + pages * policies * max(1.0, length_s / horizon_s)
 
 
@@ -313,7 +318,7 @@ def whatif_request(
     reader = FormReader(parameters, WHAT_IF)
     name = reader.choice("collection", "--collection", collections)
     if not name:
-        reader.add_error("collection", "choose one")
+        reader.add_error("collection", Message("choose one"))
     flags = {"delay_s": "--delay", "budget": "--budget", "nodes": "--nodes", "days": "--days", "seed": "--seed"}
     found = {each: reader.number(each, flag) for each, flag in flags.items()}
     reader.choice("policy", "--policy", POLICIES)
@@ -332,7 +337,7 @@ def reproduce_request(fields: ReproduceFields) -> tuple[RunRequest | None, list[
     reader = FormReader(parameters, REPRODUCE)
     chosen = fields.id.strip().upper()
     if chosen not in EXPERIMENTS:
-        reader.add_error("id", f"must be one of {', '.join(EXPERIMENTS)}")
+        reader.add_error("id", Message("must be one of {choices}", choices=", ".join(EXPERIMENTS)))
     seed = reader.number("seed", "--seed")
     if reader.problems:
         return None, reader.problems

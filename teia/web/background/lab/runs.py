@@ -24,6 +24,7 @@ from typing import Any
 from teia.clock import Clock
 from teia.durable import disk_errors, sync_folder, write_atomically
 from teia.errors import UsageError
+from teia.lib.message import Message, decoded, encoded
 from teia.web import limits
 from teia.web.background.lab.forms import FILES_FOLDER
 
@@ -94,7 +95,13 @@ class StoredRuns:
         with self._lock:
             run = self._load(number)
         if run is None:
-            raise UnknownRun(f"there is no run {number} of the lab; only the newest {limits.LAB_MAX_RUNS} are stored")
+            raise UnknownRun(
+                Message(
+                    "there is no run {n} of the lab; only the newest {most} are stored",
+                    n=number,
+                    most=limits.LAB_MAX_RUNS,
+                )
+            )
         return run
 
     def add(self, **values: Any) -> LabRun:
@@ -106,7 +113,8 @@ class StoredRuns:
         return self.save(LabRun(number=number, state="queued", queued_s=self._clock.now_s(), **values))
 
     def save(self, run: LabRun) -> LabRun:
-        write_atomically(self.folder(run.number) / "run.json", json.dumps(asdict(run)).encode())
+        values = asdict(run) | {"message": encoded(run.message)}
+        write_atomically(self.folder(run.number) / "run.json", json.dumps(values).encode())
         return run
 
     def write_inputs(self, number: int, files: Mapping[str, str]) -> None:
@@ -147,6 +155,7 @@ class StoredRuns:
             known = self._cache.get(number)
             if known is None or known[0] != stamp:
                 values = json.loads(path.read_bytes())
+                values["message"] = decoded(values.get("message", ""))
                 # A newer teia may have stored fields that are unknown here.
                 names = {each.name for each in fields(LabRun)}
                 known = self._cache[number] = (stamp, LabRun(**{k: v for k, v in values.items() if k in names}))
@@ -175,7 +184,7 @@ class StoredRuns:
         """Return the contents of one of a run's files."""
         # Only listed names are opened: a request cannot name another path.
         if name not in self.get(number).files:
-            raise UnknownRun(f"run {number} has no file {name[:100]!r}")
+            raise UnknownRun(Message("run {n} has no file {name!r}", n=number, name=name[:100]))
         with disk_errors(self.folder(number) / name, "read"):
             return (self.folder(number) / name).read_bytes()
 

@@ -12,10 +12,10 @@ from functools import cache
 import numpy as np
 
 from teia.config.choices import POLICIES
-from teia.errors import TeiaError
 from teia.lib.csvtext import CsvWriter
+from teia.lib.message import Message
 from teia.refresh.model import DAY_S
-from teia.refresh.scenario import Scenario, draw_world, parse_scenario
+from teia.refresh.scenario import Scenario, WrongScenario, draw_world, parse_scenario
 from teia.web.background.lab.forms import FILES_FOLDER, MOST_PLANNED, PLAN, FormReader, Mistake, PlanFields, RunRequest
 from teia.web.background.lab.runs import StoredRuns, UnknownRun
 
@@ -87,16 +87,16 @@ def _scenario(fields: PlanFields, stored: StoredRuns, reader: FormReader) -> tup
     chosen = fields.pages_of.strip()
     given = example() if chosen == EXAMPLE else _scenario_of_run(chosen, stored) if chosen else ""
     if chosen and not given:
-        reader.add_error("pages_of", "must be empty, example, or the number of a stored run of plans")
+        reader.add_error("pages_of", Message("must be empty, example, or the number of a stored run of plans"))
         return "", None
     text = fields.scenario if fields.scenario.strip() else given
     if not text:
-        reader.add_error("scenario", "choose a file, or enter pages here")
+        reader.add_error("scenario", Message("choose a file, or enter pages here"))
         return "", None
     try:
         return text, parse_scenario(text, SCENARIO)
-    except TeiaError as error:
-        reader.add_error("scenario", str(error).removeprefix(SCENARIO).lstrip(": "))
+    except WrongScenario as error:
+        reader.add_error("scenario", error.why)
         return "", None
 
 
@@ -111,13 +111,18 @@ def _visits(reader: FormReader, servers: int, found: dict[str, float | None]) ->
     """Return the most visits that the plan can have; record an error if a file cannot list them."""
     horizon_s, delay_s, budget = 3_600.0 * (found["horizon_h"] or 24.0), found["politeness_s"], found["budget"]
     if not delay_s and budget is None:
-        reader.add_error("budget", "is required where servers have no delay")
+        reader.add_error("budget", Message("is required where servers have no delay"))
         return 0.0
     # A server takes one visit per delay; the budget is for all servers together.
     most = min(servers * horizon_s / delay_s if delay_s else float("inf"), float("inf") if budget is None else budget)
     if most > MOST_PLANNED:
         allowed = MOST_PLANNED * (delay_s or 1.0) / servers / 3_600.0
         reader.add_error(
-            "horizon_h", f"{most:,.0f} visits exceed the maximum of a plan: choose {allowed:.3g} hours, or a budget"
+            "horizon_h",
+            Message(
+                "{n:,.0f} visits exceed the maximum of a plan: choose {hours:.3g} hours, or a budget",
+                n=most,
+                hours=allowed,
+            ),
         )
     return most

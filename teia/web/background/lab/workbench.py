@@ -23,6 +23,7 @@ from teia.clock import Clock
 from teia.durable import disk_errors, file_lock
 from teia.errors import StoreError, TeiaError, UsageError
 from teia.lib.child_process import ChildProcess
+from teia.lib.message import Message, message_of
 from teia.store.root import Root
 from teia.web import limits
 from teia.web.background.lab.estimates import estimate_left_s, estimate_wait_s
@@ -111,9 +112,11 @@ class Workbench:
         self._acquire_lock()
         with self._changed:
             if self._lock is None or self._is_closed:
-                raise UsageError("another server of this folder runs the lab; use that one")
+                raise UsageError(Message("another server of this folder runs the lab; use that one"))
             if len(self._queue) >= limits.LAB_QUEUE:
-                raise FullQueue(f"{len(self._queue)} runs are already queued; cancel one, or try again later")
+                raise FullQueue(
+                    Message("{n} runs are already queued; cancel one, or try again later", n=len(self._queue))
+                )
             self.stored.prune()
             run = self.stored.add(
                 kind=request.kind,
@@ -200,7 +203,9 @@ class Workbench:
             self._thread.join()
         with self._changed:
             for run in self._queue:
-                self._finish(run, "interrupted", "the server stopped before the run started", files=self._files(run))
+                self._finish(
+                    run, "interrupted", Message("the server stopped before the run started"), files=self._files(run)
+                )
             self._queue.clear()
             if self._lock is not None:
                 self._lock.close()
@@ -220,7 +225,10 @@ class Workbench:
             for run in self.stored.all():
                 if run.state in ACTIVE_STATES:
                     self._finish(
-                        run, "interrupted", "the server stopped before the run finished", files=self._files(run)
+                        run,
+                        "interrupted",
+                        Message("the server stopped before the run finished"),
+                        files=self._files(run),
                     )
             self.stored.prune()
 
@@ -240,7 +248,7 @@ class Workbench:
             except (TeiaError, OSError) as error:
                 logger.warning("run %d of the lab: %s", run.number, error)
                 with suppress(TeiaError, OSError):
-                    self._finish(run, "failed", str(error))
+                    self._finish(run, "failed", message_of(error))
             with self._changed:
                 self._current, self._end_reason = None, ""
                 self._changed.notify_all()
@@ -314,14 +322,14 @@ class Workbench:
         if self._is_closed or self._end_reason:
             running.ended_by = self._end_reason or "interrupted"
         elif now - running.began > limits.LAB_S:
-            running.ended_by = f"stopped after {limits.LAB_S / 60:g} minutes"
+            running.ended_by = Message("stopped after {n:g} minutes", n=limits.LAB_S / 60)
         elif now - running.measured > MEASURE_S:
             running.measured = now
             running.ended_by = (
                 _too_much_memory() if _memory_bytes(running.process.pid) > limits.LAB_MEMORY_BYTES else ""
             )
         elif _written_bytes(self.stored.folder(running.run.number)) > 2 * limits.LAB_REPORT_BYTES:
-            running.ended_by = "its output is larger than a report can be"
+            running.ended_by = Message("its output is larger than a report can be")
         progress = _last_progress(self.stored.tail(running.run.number))
         if progress is not None:
             running.share, running.doing = progress
@@ -360,7 +368,9 @@ def _result(printed: Path) -> dict[str, Any] | None:
 def _final_state(running: _RunningProcess, result: dict[str, Any] | None, tail: str) -> tuple[str, str]:
     """Return the final state of a run, and its message."""
     if running.ended_by in {"cancelled", "interrupted"}:
-        return running.ended_by, "" if running.ended_by == "cancelled" else "the server stopped before the run finished"
+        return running.ended_by, "" if running.ended_by == "cancelled" else Message(
+            "the server stopped before the run finished"
+        )
     if running.ended_by:
         return "failed", running.ended_by
     if running.process.status == 0 and result is not None and "error" not in result:
@@ -368,7 +378,9 @@ def _final_state(running: _RunningProcess, result: dict[str, Any] | None, tail: 
     message = str((result or {}).get("message", "")) or _last_message(tail)
     if "MemoryError" in message:
         message = _too_much_memory()
-    return "failed", (message or f"it exited with status {running.process.status} without a message")[:1_000]
+    if not message:
+        return "failed", Message("it exited with status {n} without a message", n=running.process.status)
+    return "failed", message if isinstance(message, Message) else message[:1_000]
 
 
 def _last_message(tail: str) -> str:
@@ -377,7 +389,10 @@ def _last_message(tail: str) -> str:
 
 
 def _too_much_memory() -> str:
-    return f"it needed more memory than the {limits.LAB_MEMORY_BYTES / (1 << 30):g} GiB of a run; choose a smaller size"
+    return Message(
+        "it needed more memory than the {n:g} GiB of a run; choose a smaller size",
+        n=limits.LAB_MEMORY_BYTES / (1 << 30),
+    )
 
 
 def _memory_bytes(session: int) -> int:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from teia.collections.add_urls import MAX_URLS, AddUrlResult, WrongUrls, add_urls
 from teia.errors import StoreError
+from teia.lib.message import Message
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.json_routes import API, PageRoutes, SiteDep, VisitorDep
@@ -80,7 +81,9 @@ def add(site: SiteDep, visitor: VisitorDep, collection: str, form: AddUrlsForm) 
     new = [each.url for each in done.urls if each.fate == "added"]
     if new:
         more = f" and {len(new) - LOGGED_URLS:,} more" if len(new) > LOGGED_URLS else ""
-        site.accounts.log_action(visitor.name, "add", collection=collection, urls=", ".join(new[:LOGGED_URLS]) + more)
+        site.accounts.log_action(
+            visitor.name, Message("add"), collection=collection, urls=", ".join(new[:LOGGED_URLS]) + more
+        )
     return AddView(MAX_URLS, not config.scope.include, list(done.urls), list(done.widened), done.is_running)
 
 

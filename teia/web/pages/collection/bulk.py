@@ -15,6 +15,7 @@ from teia.collections import bulk
 from teia.collections.inbox import Inbox, RunBulkAction
 from teia.errors import TeiaError, UsageError
 from teia.frontier.cell.bulk import BulkAction, BulkSelection, selection_fields
+from teia.lib.message import Message, plain
 from teia.views.reports.source import snapshot
 from teia.web.access.roles import Role
 from teia.web.background.cache import CachedAnswer, NotReady
@@ -30,6 +31,8 @@ Host = Annotated[str, Query(max_length=255)]
 Text = Annotated[str, Query(max_length=500)]
 Depth = Annotated[str, Query(max_length=4, pattern=r"^[0-9]{0,4}$")]
 Word = Annotated[str, Query(max_length=40)]
+ACTIONS = (Message("drop"), Message("first"), Message("retry"))
+"""Names of the actions in the log of changes, for the catalogues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,7 @@ def live_bulk(site: Installation, collection: str, query: str) -> dict[str, Any]
     try:
         view = counted(site, collection, **form.model_dump())
     except TeiaError as error:
-        return {"is_counting": False, "counted": None, "number": None, "failed": str(error)}
+        return {"is_counting": False, "counted": None, "number": None, "failed": error.message}
     return {"is_counting": view.is_counting, "counted": view.counted, "number": view.number, "failed": ""}
 
 
@@ -148,7 +151,9 @@ def carry_out(site: SiteDep, visitor: VisitorDep, collection: str, form: BulkFor
         bulk.request_action(inbox, collection, selection, visitor.name, site.clock.now_s())
         is_running = inbox.running_crawl(collection) is not None
     details = {name: str(value) for name, value in selection_fields(selection).items() if value not in ("", None)}
-    site.accounts.log_action(visitor.name, f"many URLs: {selection.action}", collection=collection, **details)
+    site.accounts.log_action(
+        visitor.name, Message("many URLs: {deed}", deed=plain(selection.action)), collection=collection, **details
+    )
     # Without a running crawl, this server executes the action.
     site.offline_bulk.start_if_needed()
     who = "by the running crawl" if is_running else "now"

@@ -11,6 +11,7 @@ from teia.collections.commands import give_command
 from teia.collections.overview import ScheduleOverview, schedule_overview
 from teia.collections.remove import remove_collection
 from teia.errors import StoreError, TeiaError, UsageError
+from teia.lib.message import Message
 from teia.records import Command
 from teia.views.alerts import Alert
 from teia.web.access.roles import Role
@@ -66,6 +67,10 @@ class CollectionsView:
     crawler: CrawlerState
 
 
+ACTIONS = (Message("start"), Message("pause"), Message("resume"), Message("stop"))
+"""Names of the commands in the log of changes, for the catalogues."""
+
+
 class CommandForm(BaseModel):
     """Command for a collection."""
 
@@ -117,7 +122,7 @@ def _agenda(site: Installation, name: str) -> tuple[ScheduleOverview | None, str
     try:
         return schedule_overview(site.root, name, site.clock, with_notes=False), ""
     except TeiaError as error:
-        return None, str(error)
+        return None, error.message
 
 
 def command(site: SiteDep, visitor: VisitorDep, collection: str, form: CommandForm) -> ActionResult:
@@ -135,7 +140,7 @@ def start(site: Installation, collection: str) -> str:
         if not is_running:
             # Take the command back: without a crawler it would start a crawl at some later time.
             give_command(site.root, collection, Command.STOP, site.clock)
-            raise UsageError("this server starts no crawler (--no-crawler)")
+            raise UsageError(Message("this server starts no crawler (--no-crawler)"))
         return MESSAGES["start"]
     site.supervisor.wake()
     holder = site.root.lock_holder()
@@ -148,7 +153,7 @@ def start(site: Installation, collection: str) -> str:
 def _send_command(site: Installation, collection: str, word: str) -> str:
     account, run = account_of(site, collection)
     if run is None and account["state"] not in {"paused", "starting"}:
-        raise StoreError(f"no crawl of {collection} is running")
+        raise StoreError(Message("no crawl of {name} is running", name=collection))
     give_command(site.root, collection, COMMANDS[word], site.clock)
     if site.supervisor is not None:
         site.supervisor.wake()
@@ -159,8 +164,8 @@ def remove(site: SiteDep, visitor: VisitorDep, collection: str, form: RemovalFor
     """Remove a collection with all its data; the user types its name to confirm."""
     site.check(collection)
     if form.name.strip() != collection:
-        raise UsageError(f"type the name {collection} to remove it; nothing was removed")
+        raise UsageError(Message("type the name {name} to remove it; nothing was removed", name=collection))
     remove_collection(site.root, collection, site.clock)
     site.forget(collection)
-    site.accounts.log_action(visitor.name, "remove collection", collection=collection)
+    site.accounts.log_action(visitor.name, Message("remove collection"), collection=collection)
     return ActionResult(f"{collection} was removed", "/c")

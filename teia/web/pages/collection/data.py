@@ -10,6 +10,7 @@ from teia.clock import iso_utc
 from teia.collections.reports import CrawlReports
 from teia.collections.stored import is_clustered
 from teia.errors import CorruptFile
+from teia.lib.message import Message
 from teia.store.root import CollectionFolder
 from teia.transfer.audits import AuditKind, AuditResult, last_audit
 from teia.transfer.disk_use import Backup, CollectionBytes, FreeSpace, backup_commands, free_space, measure_disk_use
@@ -174,5 +175,5 @@ def begin_audit(site: SiteDep, visitor: VisitorDep, collection: str, form: Audit
     """Start an audit of a collection: every record of its archive, every request, its index, or its links."""
     site.check(collection)
     site.auditor.start(collection, form.kind)
-    site.accounts.log_action(visitor.name, "audit", collection=collection, kind=form.kind.value)
+    site.accounts.log_action(visitor.name, Message("audit"), collection=collection, kind=form.kind.value)
     return ActionResult("the audit was started", link(f"/c/{collection}/data"))

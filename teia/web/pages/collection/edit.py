@@ -26,6 +26,7 @@ from teia.collections.preview_url import MAX_URLS
 from teia.config.sections import Config, ScheduleSettings
 from teia.config.tree import flatten
 from teia.errors import ConfigError, StoreError, UsageError
+from teia.lib.message import Message
 from teia.web.access.change_log import ChangeLine
 from teia.web.access.roles import Role
 from teia.web.forms.drafts import (
@@ -35,16 +36,15 @@ from teia.web.forms.drafts import (
     changes_between,
     make_draft_view,
     schedule_warning,
-    translate_draft,
     url_test_view,
 )
 from teia.web.forms.fields import Fields, fields_from_config, settings_from_fields
+from teia.web.language.translate import translator_for
 from teia.web.pages.collection.collections import start
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import API, ActionResult, PageRoutes, SiteDep, VisitorDep
 from teia.web.server.preferences import language_of
-from teia.web.server.templates import phrases_for
 
 Settings = dict[str, dict[str, Any]]
 
@@ -216,8 +216,7 @@ def preview_translated(
     request: Request, visitor: VisitorDep, view: Annotated[DraftView, Depends(preview_draft)]
 ) -> DraftView:
     """Like `preview_draft`, with sentences in the reader's language, for our own pages."""
-    phrases = phrases_for(language_of(request, visitor).tag)
-    return view if phrases is None else translate_draft(view, lambda text: phrases.translate(text) or text)
+    return translator_for(language_of(request, visitor).tag).translate_record(view)
 
 
 # ---- the API --------------------------------------------------------------------------------------------------------
@@ -234,11 +233,11 @@ def _make(site: Installation, visitor: Visitor, config: Config, consent: str, *,
     consent_detail = _check_restricted(visitor, restricted_settings(config), consent)
     create_collection(site.root, config, site.clock)
     site.accounts.log_action(
-        visitor.name, "make collection", collection=name, seeds=len(config.collection.seeds), **consent_detail
+        visitor.name, Message("make collection"), collection=name, seeds=len(config.collection.seeds), **consent_detail
     )
     if not is_started:
         return ActionResult(f"{name} was created", f"/c/{name}")
-    site.accounts.log_action(visitor.name, "start", collection=name)
+    site.accounts.log_action(visitor.name, Message("start"), collection=name)
     return ActionResult(f"{name} was created, and {start(site, name)}", f"/c/{name}")
 
 
@@ -264,7 +263,7 @@ def _change(
     edits = diff_configs(before, after)
 
     def note() -> None:
-        site.accounts.log_action(visitor.name, "change settings", changes, collection=name, **consent_detail)
+        site.accounts.log_action(visitor.name, Message("change settings"), changes, collection=name, **consent_detail)
         if site.supervisor is not None:
             site.supervisor.wake()
 
@@ -290,18 +289,20 @@ class WrongSetting(ConfigError):
     """Raised for an invalid setting; `field` is its dotted key."""
 
     def __init__(self, fault: SettingFault) -> None:
-        super().__init__(f"{fault.key}: {fault.message}" if fault.key else fault.message)
+        key, why = fault.key, fault.message
+        super().__init__(Message("{field}: {why}", field=key, why=why) if key else why)
         self.field = fault.key
 
 
 def _check_restricted(visitor: Visitor, needs: list[RestrictedSetting], consent: str) -> dict[str, str]:
     """Refuse settings that the user may not decide; return the consent to note in the audit log."""
     if needs and not visitor.may(Role.ADMIN):
-        raise Refused(403, f"this requires the role admin: {needs[0].what} ({needs[0].key})", "ask an admin")
+        message = Message("this requires the role admin: {what} ({key})", what=needs[0].what, key=needs[0].key)
+        raise Refused(403, message, Message("ask an admin"))
     if not any(setting.needs_consent for setting in needs):
         return {}
     if len(consent.strip()) < CONSENT_CHARS[0]:
-        raise UsageError(f"{needs[0].what}: enter in `consent` who approved it; it is logged")
+        raise UsageError(Message("{what}: enter in `consent` who approved it; it is logged", what=needs[0].what))
     return {"consent": consent.strip()[: CONSENT_CHARS[1]]}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -15,6 +15,7 @@ from teia.collections.series import COARSE_S, FINE_S, points_of, truth_of
 from teia.collections.series import MIN_REVISITED as ENOUGH
 from teia.durable import write_atomically
 from teia.errors import TeiaError
+from teia.lib.message import decoded, encoded
 from teia.views.reports.source import open_source
 from teia.web.access.roles import Role
 from teia.web.charts.scales import Point, axis_limits
@@ -143,7 +144,7 @@ def report_of(site: Installation, collection: str) -> Any:
             found = report(source, HOSTS, site.clock)
         # On a read-only folder the report is computed anew after a restart.
         with suppress(TeiaError):
-            write_atomically(_report_path(site, collection), msgspec.json.encode((now_s, found)))
+            write_atomically(_report_path(site, collection), msgspec.json.encode((now_s, found), enc_hook=encoded))
         return found
 
     if site.cache.last(key) is None:
@@ -162,6 +163,7 @@ def _load_stored(site: Installation, collection: str) -> None:
     with suppress(OSError, msgspec.DecodeError):
         text = _report_path(site, collection).read_bytes()
         time_s, found = msgspec.json.decode(text, type=tuple[float, FreshnessReport])
+        found = replace(found, notes=tuple(map(decoded, found.notes)))
         site.cache.store(("freshness", collection), found, time_s)
 
 

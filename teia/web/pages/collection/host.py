@@ -35,6 +35,7 @@ from teia.frontier.queue.host_rules import (
     with_budget,
     with_delay,
 )
+from teia.lib.message import Message, joined, plain
 from teia.urls import split
 from teia.views.host import (
     RHYTHM_S,
@@ -207,6 +208,11 @@ def live_host(site: Installation, collection: str, host: str) -> dict[str, Any]:
 EXCLUDE, PAUSED_KEY, DELAYS = "scope.exclude", "courtesy.paused", "courtesy.host_delays"
 AGREED, BUDGETS = "courtesy.agreed_delays", "limits.host_budgets"
 
+ACTIONS = (
+    *(Message("pause"), Message("resume"), Message("block"), Message("unblock"), Message("delay"), Message("budget")),
+)
+"""Names of the actions, for the catalogues; the request has them as plain words."""
+
 
 class HostActionForm(BaseModel):
     """Action on a host.
@@ -261,7 +267,7 @@ def _by_form(pages: PageRoutes) -> Callable[..., Response]:
         try:
             return RedirectResponse(change_host(site, visitor, collection, host, form).to, 303)
         except WrongTreatment as wrong:
-            mistyped = Mistyped(wrong.field, wrong.message, form.model_dump(exclude={"deed"}))
+            mistyped = Mistyped(wrong.field, wrong.why, form.model_dump(exclude={"deed"}))
             view = replace(host_page(site, collection, host), mistyped=mistyped)
             return pages.render(request, visitor, "host.html", view, 400)
 
@@ -283,7 +289,9 @@ def _log_change(
     """
     was, now = _effective_settings(before, host), _effective_settings(after, host)
     changes = [ChangeLine(key, was[key], now[key]) for key in was if was[key] != now[key]]
-    site.accounts.log_action(visitor.name, f"treat host: {form.deed}", changes, collection=collection, host=host)
+    site.accounts.log_action(
+        visitor.name, Message("treat host: {deed}", deed=plain(form.deed)), changes, collection=collection, host=host
+    )
     site.cache.invalidate(("hosts", collection))
 
 
@@ -342,9 +350,9 @@ def _list_edits(key: str, before: Sequence[str], after: Sequence[str]) -> list[E
 class WrongTreatment(UsageError):
     """Raised for a value that a host cannot be given; `field` is the form's field."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field, self.message = field, message
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(Message("{field}: {why}", field=field, why=why))
+        self.field, self.why = field, why
 
 
 def _delay_edits(
@@ -358,12 +366,12 @@ def _delay_edits(
     longer_s, agreed = delay_s, None
     if delay_s is not None and delay_s < courtesy.delay_s:
         if delay_s < MIN_DELAY_S and not visitor.may(Role.ADMIN):
-            raise WrongTreatment(
-                "delay_s", f"an admin must approve this: the delay between requests is below {MIN_DELAY_S:g} s"
-            )
+            what = Message("the delay between requests is below {n:g} s", n=MIN_DELAY_S)
+            raise WrongTreatment("delay_s", Message("an admin must approve this: {what}", what=what))
         if len(who) < WHO_CHARS[0]:
-            usual = f"the usual delay is {courtesy.delay_s:g} s"
-            raise WrongTreatment("agreed_by", f"{usual}; enter who approved a shorter delay, it is logged")
+            usual = Message("the usual delay is {n:g} s", n=courtesy.delay_s)
+            agreed_by = Message("enter who approved a shorter delay, it is logged")
+            raise WrongTreatment("agreed_by", joined("; ", (usual, agreed_by)))
         longer_s, agreed = None, AgreedDelay(delay_s, " ".join(who.split()))
     # Both lists are set: a longer delay ends an agreement, and an agreement ends a longer delay.
     edits = [
@@ -382,8 +390,15 @@ def _parse_delay(text: str) -> float | None:
         delay_s = -1.0
     # Written so that NaN is refused, too.
     if not MIN_AGREED_S <= delay_s <= MAX_DELAY_S:
-        allowed = f"must be a number of seconds from {MIN_AGREED_S:g} to {MAX_DELAY_S:,.0f}"
-        raise WrongTreatment("delay_s", f"{text!r} {allowed}")
+        raise WrongTreatment(
+            "delay_s",
+            Message(
+                "{text!r} must be a number of seconds from {least:g} to {most:,.0f}",
+                text=text,
+                least=MIN_AGREED_S,
+                most=MAX_DELAY_S,
+            ),
+        )
     return delay_s
 
 
@@ -392,7 +407,10 @@ def _parse_budget(text: str) -> int | None:
         return None
     budget = whole_number(text.strip())
     if budget is None or not 1 <= budget <= MAX_BUDGET:
-        raise WrongTreatment("requests", f"{text!r} must be a whole number from 1 to {MAX_BUDGET:,}")
+        raise WrongTreatment(
+            "requests",
+            Message("{text!r} must be a whole number from {low} to {high:,}", text=text, low=1, high=MAX_BUDGET),
+        )
     return budget
 
 
@@ -400,7 +418,9 @@ def _request_robots(site: Installation, collection: str, line: HostLine) -> str:
     with site.lookup(collection) as lookup:
         origins = [origin for origin, *_ in lookup.cells[line.cell].robots_of(line.host_id, line.host)]
     if not origins:
-        raise UsageError(f"robots.txt of {line.host} was not fetched yet; it is fetched before its first page")
+        raise UsageError(
+            Message("robots.txt of {host} was not fetched yet; it is fetched before its first page", host=line.host)
+        )
     with Inbox(site.root.control) as inbox:
         for origin in origins:
             inbox.send(collection, FetchRobots(origin), site.clock.now_s())

@@ -16,6 +16,7 @@ from teia.collections.reports import CrawlReport, CrawlReports
 from teia.collections.series import COARSE_S, FINE_S, MIN_REVISITED, SeriesPoint, forecast_catch_up, points_of, rates_of
 from teia.errors import StoreError
 from teia.index.position import META_FILE
+from teia.lib.message import Message
 from teia.transfer.read_all import idle_account
 from teia.views.alerts import (
     MAX_ABOUT_CHARS,
@@ -151,6 +152,9 @@ def _split_dismissed(
         return split_dismissed(alerts, list_dismissed(reports, collection))
 
 
+ACTIONS = {"dismiss": Message("dismiss"), "restore": Message("restore")}
+
+
 class AlertForm(BaseModel):
     """An alert by its kind and subject, and the action: dismiss it or show it again."""
 
@@ -172,9 +176,11 @@ def set_aside(site: SiteDep, visitor: VisitorDep, collection: str, form: AlertFo
             now_s = site.clock.now_s()
             reports.dismiss(collection, form.kind, form.about, alert_severity(alert), visitor.name, now_s)
     if not is_known:
-        raise StoreError("there is no such alert now")
+        raise StoreError(Message("there is no such alert now"))
     what = {"kind": form.kind, "about": form.about}
-    site.accounts.log_action(visitor.name, f"warning: {form.deed}", collection=collection, **what)
+    site.accounts.log_action(
+        visitor.name, Message("warning: {deed}", deed=ACTIONS[form.deed]), collection=collection, **what
+    )
     message = "it is dismissed until it is twice as bad" if form.deed == "dismiss" else "it is shown again"
     return ActionResult(message, link(f"/c/{collection}"))
 

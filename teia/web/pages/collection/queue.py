@@ -18,6 +18,7 @@ from teia.clock import Clock, iso_utc
 from teia.collections.overview import preview_schedule
 from teia.crawler.lookup import Lookup
 from teia.errors import TeiaError
+from teia.lib.message import Message
 from teia.views.hosts import HostTable, WaitReasons, count_wait_reasons, host_table
 from teia.views.queue import (
     MAX_HOSTS_SCANNED,
@@ -211,7 +212,11 @@ def as_lines(
     with site.lookup(collection):
         pass  # raises an error if the collection has no data
     if not site.export_slots.acquire(blocking=False):
-        raise Refused(429, f"{limits.EXPORTS_AT_ONCE} exports are already running", "try again when one has finished")
+        raise Refused(
+            429,
+            Message("{n} exports are already running", n=limits.EXPORTS_AT_ONCE),
+            Message("try again when one has finished"),
+        )
     lines = _lines(site, collection, only)
     next(lines)  # starts the generator, so that its `finally` releases the semaphore in any case
     head = {"content-disposition": f'attachment; filename="{collection}-frontier.jsonl"'}
@@ -259,7 +264,7 @@ def _export_lines(found: Iterable[Sequence[WaitingUrl]], clock: Clock, until: fl
                 yield json.dumps({"error": "too_long", "message": message, "next": "select one host or reason"}) + "\n"
                 return
     except TeiaError as error:
-        yield json.dumps({"error": "interrupted", "message": str(error), "next": "try again"}) + "\n"
+        yield json.dumps({"error": "interrupted", "message": error.message, "next": Message("try again")}) + "\n"
 
 
 def live_queue(site: Installation, collection: str) -> dict[str, Any]:

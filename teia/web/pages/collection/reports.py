@@ -13,6 +13,7 @@ from fastapi.responses import PlainTextResponse
 from teia.clock import iso_utc
 from teia.errors import QueryError
 from teia.lib.csvtext import CsvWriter
+from teia.lib.message import Message
 from teia.store.fetchlog import Rows
 from teia.store.sql import MAX_SQL_CHARS
 from teia.views.reports.catalogue import REPORTS, TOP
@@ -73,7 +74,9 @@ def report(site: SiteDep, collection: str, name: str, top: Top = TOP) -> dict[st
     """Return a report with the keys of `teia report NAME --json`, as counted at `counted`."""
     site.check(collection)
     if name not in REPORTS:
-        raise UnknownReport(f"unknown report {name[:100]!r}; available: {', '.join(REPORTS)}")
+        raise UnknownReport(
+            Message("unknown report {name!r}; available: {names}", name=name[:100], names=", ".join(REPORTS))
+        )
 
     def make() -> tuple[dict[str, Any], list[str]]:
         with open_source(site.root, collection) as source:
@@ -116,7 +119,7 @@ def sql(request: Request, site: SiteDep, collection: str, q: SqlText = "") -> Sq
             # The page shows the error beside the query; the API answers with status 400.
             if request.url.path.startswith(API):
                 raise
-            error = str(failure)
+            error = failure.message
     rows = [list(row) for row in found.rows]
     if not request.url.path.startswith(API):
         rows = rows[:SHOWN_ROWS]
@@ -134,7 +137,7 @@ def sql_csv(site: SiteDep, collection: str, q: SqlText) -> PlainTextResponse:
 def _run_query(site: Installation, collection: str, query: str) -> Rows:
     # A query has a process of its own, with up to SQL_MEMORY_BYTES.
     if not site.sql_slots.acquire(timeout=limits.SQL_S):
-        raise Refused(503, "too many SQL queries are running", "try again in a moment")
+        raise Refused(503, Message("too many SQL queries are running"), Message("try again in a moment"))
     try:
         bounds = QueryLimits(limits.SQL_S, limits.SQL_MEMORY_BYTES, limits.SQL_ROWS, limits.SQL_ANSWER_BYTES)
         return run_query(site.root, collection, query, bounds).rows

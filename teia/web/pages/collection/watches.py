@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 
 from teia.cluster.search.processes import read_librarian_settings
 from teia.errors import UsageError
+from teia.lib.message import Message
 from teia.notify.subscriptions import (
     MAX_QUERY_CHARS,
     MAX_WEBHOOK_CHARS,
@@ -95,7 +96,9 @@ def add(site: SiteDep, visitor: VisitorDep, collection: str, form: SubscriptionF
     made = subscribe(site.root, collection, site.clock, who=visitor.name, **given)
     # The audit log names the host alone: the path of a webhook may contain a key.
     to = host_of(made.subscription.webhook) if made.subscription.webhook else ""
-    site.accounts.log_action(visitor.name, "watch", collection=collection, watched=made.subscription.what, webhook=to)
+    site.accounts.log_action(
+        visitor.name, Message("watch"), collection=collection, watched=made.subscription.what, webhook=to
+    )
     view = watches(site, collection)
     return WatchesView(collection, view.subscriptions, made=made.subscription.id, secret=made.secret)
 
@@ -103,14 +106,14 @@ def add(site: SiteDep, visitor: VisitorDep, collection: str, form: SubscriptionF
 def remove(site: SiteDep, visitor: VisitorDep, collection: str, form: SubscriptionId) -> ActionResult:
     """Stop watching a page or a search."""
     gone = unsubscribe(site.root, site.check(collection), form.id)
-    site.accounts.log_action(visitor.name, "stop watching", collection=collection, watched=gone.what)
+    site.accounts.log_action(visitor.name, Message("stop watching"), collection=collection, watched=gone.what)
     return ActionResult(f"the subscription to {gone.what} was removed", link(f"/c/{collection}/watches"))
 
 
 def try_it(site: SiteDep, visitor: VisitorDep, collection: str, form: SubscriptionId) -> ActionResult:
     """Send a test message to a webhook."""
     tried = send_test_message(site.root, site.check(collection), site.clock, form.id)
-    site.accounts.log_action(visitor.name, "try webhook", collection=collection, watched=tried.what)
+    site.accounts.log_action(visitor.name, Message("try webhook"), collection=collection, watched=tried.what)
     return ActionResult("a message was queued", link(f"/c/{collection}/watches"))
 
 

@@ -19,6 +19,7 @@ from teia.crawler.keep_fresh.page_freshness import freshness_of
 from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import UsageError
 from teia.frontier.tables.pages import VisitEntry
+from teia.lib.message import Message
 from teia.parse.headers import parse_head
 from teia.parse.mime import content_type, effective_type
 from teia.urls import from_user
@@ -107,7 +108,7 @@ def copy(
     requested_s = parse_time(time)
     canonical = from_user(url)
     if canonical is None:
-        raise UsageError(f"{url[:200]!r} is not an http or https URL")
+        raise UsageError(Message("{url!r} is not an http or https URL", url=url[:200]))
     with site.lookup(collection) as lookup:
         entry = lookup.find(canonical)
         visits = lookup.visits(entry) if entry is not None else []
@@ -219,5 +220,5 @@ def parse_time(time: str) -> float | None:
     except (ValueError, OverflowError):
         moment_s = -1.0
     if not 0 <= moment_s < LATEST_S:
-        raise UsageError(f"time: {time!r} is not a time; write it like 2026-11-04T06:12:00Z")
+        raise UsageError(Message("time: {time!r} is not a time; write it like 2026-11-04T06:12:00Z", time=time))
     return moment_s

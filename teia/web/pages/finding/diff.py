@@ -9,6 +9,7 @@ from fastapi import Query
 
 from teia.clock import iso_utc
 from teia.errors import StoreError, UsageError
+from teia.lib.message import Message
 from teia.urls import from_user
 from teia.views.captures import nearest_capture, read_capture, versions
 from teia.views.compare import Comparison, compare
@@ -50,23 +51,23 @@ def diff(
     site.check_captures(collection)
     canonical = from_user(url)
     if canonical is None:
-        raise UsageError(f"{url[:200]!r} is not an http or https URL")
+        raise UsageError(Message("{url!r} is not an http or https URL", url=url[:200]))
     # ISO times in UTC sort like texts.
     chosen = sorted(v or ())
     if chosen and len(chosen) != 2:
-        raise UsageError("choose two versions to compare")
+        raise UsageError(Message("choose two versions to compare"))
     a, b = chosen or (a, b)
     with site.lookup(collection) as lookup:
         entry = lookup.find(canonical)
         visits = lookup.visits(entry) if entry is not None else []
         known = versions(visits)
         if entry is None or not known:
-            raise StoreError(f"there is no capture of {canonical} in {collection}")
+            raise StoreError(Message("there is no capture of {url} in {name}", url=canonical, name=collection))
         last = nearest_capture(visits, parse_time(b)) or known[-1]
         before = [each for each in known if each.time_s < last.time_s and each.digest != last.digest]
         first = nearest_capture(visits, parse_time(a)) if a else (before[-1] if before else known[0])
         if first is None:
-            raise StoreError(f"there is no capture of {canonical} in {collection}")
+            raise StoreError(Message("there is no capture of {url} in {name}", url=canonical, name=collection))
         if first.time_s > last.time_s:
             first, last = last, first
         with site.capture_slots.hold():

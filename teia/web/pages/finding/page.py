@@ -17,6 +17,7 @@ from teia.collections.edits import Edit, Operator
 from teia.collections.inbox import Inbox, VisitPage
 from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import StoreError, UsageError
+from teia.lib.message import Message
 from teia.records import Outcome
 from teia.urls import from_user
 from teia.views.page import PageDetail, find_entry, page_detail, suggestions
@@ -77,7 +78,7 @@ def page(
         if from_user(url) is None:
             raise
         # Browsers are redirected to a page that offers to add the URL; the API gets 404.
-        raise UnknownPage(str(error), link(f"/c/{collection}/unknown", url=url)) from error
+        raise UnknownPage(error.message, link(f"/c/{collection}/unknown", url=url)) from error
 
 
 def _detail(site: Installation, collection: str, url: str, links_from: int = 0, links_to: int = 0) -> PageDetail:
@@ -105,7 +106,7 @@ def _find(site: Installation, url: str, collection: str) -> tuple[str, PageDetai
             # No collection knows it: the error of the last one is reported.
             if name == names[-1]:
                 raise
-    raise StoreError("there is no collection yet")
+    raise StoreError(Message("there is no collection yet"))
 
 
 # ---- unknown URLs ---------------------------------------------------------------------------------------------------
@@ -123,13 +124,15 @@ def unknown(site: SiteDep, collection: str, url: Url, added: bool = False) -> Un
     return UnknownView(canonical, collection, NOT_LINKED in why, why, alike, added)
 
 
-NOT_LINKED = "no fetched page links to it"
+NOT_LINKED = Message("no fetched page links to it")
 
 
 def _canonical(url: str) -> str:
     canonical = from_user(url)
     if canonical is None:
-        raise UsageError(f"{url[:200]!r} is not an http or https URL; write it like https://example.org/page")
+        raise UsageError(
+            Message("{url!r} is not an http or https URL; write it like https://example.org/page", url=url[:200])
+        )
     return canonical
 
 
@@ -145,7 +148,7 @@ def check(site: SiteDep, visitor: VisitorDep, collection: str, form: PageUrl) ->
     with Inbox(site.root.control) as inbox:
         inbox.send(collection, VisitPage(entry.url), site.clock.now_s(), visitor.name)
         is_running = inbox.running_crawl(collection) is not None
-    site.accounts.log_action(visitor.name, "check now", collection=collection, url=entry.url)
+    site.accounts.log_action(visitor.name, Message("check now"), collection=collection, url=entry.url)
     when = f"as soon as the delay of {entry.host} allows" if is_running else "during the next crawl of the collection"
     to = link(f"/c/{collection}/page", url=entry.url, asked="running" if is_running else "waiting")
     return ActionResult(f"it will be fetched {when}; delays still apply", to)
@@ -153,7 +156,7 @@ def check(site: SiteDep, visitor: VisitorDep, collection: str, form: PageUrl) ->
 
 def _refuse_excluded(lookup: Lookup, entry: UrlEntry, now_s: float) -> None:
     if entry.state == "excluded" and entry.outcome != Outcome.ROBOTS:
-        raise UsageError(f"{entry.url} is not fetched: {why_waiting(lookup, entry, now_s)}")
+        raise UsageError(Message("{url} is not fetched: {why}", url=entry.url, why=why_waiting(lookup, entry, now_s)))
 
 
 def add(site: SiteDep, visitor: VisitorDep, collection: str, form: PageUrl) -> ActionResult:
@@ -161,5 +164,5 @@ def add(site: SiteDep, visitor: VisitorDep, collection: str, form: PageUrl) -> A
     site.check(collection)
     url = _canonical(form.url)
     change(site.root, collection, [Edit("collection.seeds", Operator.ADD, url)], site.clock)
-    site.accounts.log_action(visitor.name, "add", collection=collection, url=url)
+    site.accounts.log_action(visitor.name, Message("add"), collection=collection, url=url)
     return ActionResult(f"{url} is now a seed of {collection}", link(f"/c/{collection}/unknown", url=url, added="yes"))

@@ -22,6 +22,7 @@ from teia.config.sections import LimitSettings
 from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors
 from teia.errors import TeiaError
+from teia.lib.message import Message
 from teia.parse.decode import decode
 from teia.parse.headers import parse_head
 from teia.parse.html.replay import fill_references
@@ -132,7 +133,7 @@ class SpooledResponse(Response):
         super().__init__(b"", media_type=media_type, headers=dict(headers or {}))
         self.headers["content-length"] = str(len(octets))
         if not site.capture_streams.acquire(blocking=False):
-            raise Busy("too many captures are being read")
+            raise Busy(Message("too many captures are being read"))
         self._streams = site.capture_streams
         self._file = SpooledTemporaryFile(SMALL_BYTES, dir=str(site.root.path))  # noqa: SIM115  # closed by _end
         try:

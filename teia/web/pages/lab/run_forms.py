@@ -14,6 +14,7 @@ from starlette.datastructures import UploadFile
 from teia.clock import iso_utc
 from teia.config.choices import POLICIES
 from teia.errors import UsageError
+from teia.lib.message import Message
 from teia.web.access.roles import Role
 from teia.web.background.lab.forms import (
     EXPERIMENTS,
@@ -202,7 +203,7 @@ class WrongField(UsageError):
     """Raised for an invalid value; `field` is its name."""
 
     def __init__(self, problem: Mistake) -> None:
-        super().__init__(f"{problem.field}: {problem.message}")
+        super().__init__(Message("{field}: {why}", field=problem.field, why=problem.message))
         self.field = problem.field
 
 
@@ -221,8 +222,8 @@ def _submit(site: Installation, visitor: Visitor, run_request: RunRequest) -> La
     try:
         run = site.lab.submit(run_request, visitor.name)
     except FullQueue as full:
-        raise Refused(429, str(full), "see /lab") from full
-    site.accounts.log_action(visitor.name, "start lab run", run=run.number, command=run.command)
+        raise Refused(429, str(full), Message("see /lab")) from full
+    site.accounts.log_action(visitor.name, Message("start lab run"), run=run.number, command=run.command)
     return run
 
 
@@ -302,12 +303,12 @@ def _plan_by_form(pages: PageRoutes) -> Callable[..., Response]:
             fields = fields.model_copy(update={"scenario": file, "pages_of": ""})
         run_request, problems = _make_request(site, fields)
         if file is None:
-            run_request, problems = None, [Mistake("scenario", "the file is not UTF-8 text")]
+            run_request, problems = None, [Mistake("scenario", Message("the file is not UTF-8 text"))]
         if run_request is not None:
             return RedirectResponse(f"/lab/runs/{_submit(site, visitor, run_request).number}", 303)
         shown = fields.model_dump()
         if len(fields.scenario) > SHOWN_CHARS:
-            problems.append(Mistake("scenario", "choose the file again: it is too long to be displayed here"))
+            problems.append(Mistake("scenario", Message("choose the file again: it is too long to be displayed here")))
             shown["scenario"] = ""
         return pages.render(request, visitor, "lab_form.html", _form(site, "plan", shown, problems), 400)
 

@@ -11,6 +11,7 @@ from fastapi.responses import Response
 
 from teia.clock import iso_utc
 from teia.errors import UsageError
+from teia.lib.message import Message
 from teia.web.access.roles import Role
 from teia.web.background.lab import findings
 from teia.web.background.lab.findings import ComparisonRow, ResultWarning, ShownTable
@@ -137,7 +138,7 @@ def add_routes(pages: PageRoutes) -> None:
     def as_svg(request: Request, visitor: VisitorDep, view: RunDep) -> Response:
         """Return the chart of a run as an SVG file."""
         if view.report is None:
-            raise UnknownRun(f"run {view.number} has no report")
+            raise UnknownRun(Message("run {n} has no report", n=view.number))
         drawn = pages.render(request, visitor, "lab_chart.html", view, 200)
         return _standalone(bytes(drawn.body).decode(), view.number)
 
@@ -167,7 +168,7 @@ def cancel(site: SiteDep, visitor: VisitorDep, number: Number) -> ActionResult:
     if before.is_over:
         return ActionResult(f"run {number} has finished", f"/lab/runs/{number}")
     site.lab.cancel(number)
-    site.accounts.log_action(visitor.name, "cancel lab run", run=number)
+    site.accounts.log_action(visitor.name, Message("cancel lab run"), run=number)
     return ActionResult(f"run {number} was cancelled", f"/lab/runs/{number}")
 
 
@@ -242,7 +243,7 @@ def as_file(site: SiteDep, number: Number, file: Annotated[str, Path(max_length=
 def _report(site: Installation, number: int) -> dict[str, Any]:
     report = site.lab.stored.report(number)
     if report is None:
-        raise UnknownRun(f"run {number} has no report")
+        raise UnknownRun(Message("run {n} has no report", n=number))
     return report
 
 
@@ -251,7 +252,7 @@ def _standalone(page: str, number: int) -> Response:
     # Markup of our own templates, so a pattern is enough to cut it out.
     drawn = re.search(r'<svg class="wide"(.*?)>(.*?)</svg>', page, re.DOTALL)
     if drawn is None:
-        raise UnknownRun(f"run {number} has no chart")
+        raise UnknownRun(Message("run {n} has no chart", n=number))
     head = f'<svg xmlns="http://www.w3.org/2000/svg"{drawn[1]}><style>{STYLE}</style>'
     name = f'attachment; filename="teia-lab-{number}.svg"'
     return Response(f"{head}{drawn[2]}</svg>\n", media_type="image/svg+xml", headers={"content-disposition": name})
@@ -266,10 +267,12 @@ def compare(site: SiteDep, run: Runs = []) -> CompareView:  # noqa: B006  # Fast
     """Compare runs of one kind side by side."""
     numbers = list(dict.fromkeys(run))
     if not 2 <= len(numbers) <= COMPARED_AT_ONCE:
-        raise UsageError(f"choose 2 to {COMPARED_AT_ONCE} runs to compare, not {len(numbers)}")
+        raise UsageError(
+            Message("choose {low} to {high} runs to compare, not {n}", low=2, high=COMPARED_AT_ONCE, n=len(numbers))
+        )
     found = [site.lab.run(number) for number in numbers]
     if len({each.kind for each in found}) > 1:
-        raise UsageError("choose runs of one kind: simulations, what-ifs, plans, or experiments")
+        raise UsageError(Message("choose runs of one kind: simulations, what-ifs, plans, or experiments"))
     reports = [_report(site, number) for number in numbers]
     kind = found[0].kind
     asked = findings.differing_parameters([each.asked for each in found])

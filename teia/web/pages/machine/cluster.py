@@ -16,6 +16,7 @@ from teia.cluster.views.host_lookup import HostLocation, locate_host, parse_host
 from teia.cluster.views.node_file import STALE_S
 from teia.cluster.views.view import CellView, ClusterView, ExchangeView, MoveView, NodeView
 from teia.errors import StoreError, UsageError
+from teia.lib.message import Message
 from teia.web.access.roles import Role
 from teia.web.charts.ring import NodeStyle, RingChart, node_styles, ring_of
 from teia.web.server.installation import Installation, UnknownCollection
@@ -150,7 +151,7 @@ def live_cluster(site: Installation, c: str) -> ClusterPage:
 def _chosen_collection(view: ClusterView, c: str) -> str:
     names = view.collections()
     if c and c not in names:
-        raise UnknownCollection(f"there is no collection {c!r}")
+        raise UnknownCollection(Message("there is no collection {name!r}", name=c))
     return c or next(iter(names), "")
 
 
@@ -158,7 +159,7 @@ def _locate(view: ClusterView, text: str, start: str) -> HostLocation:
     try:
         return locate_host(view, parse_host(text), start or None)
     except UsageError as error:
-        raise BadHost(str(error)) from None
+        raise BadHost(error.message) from None
 
 
 def _page(site: Installation, view: ClusterView, collection: str, where: HostLocation | None) -> ClusterPage:

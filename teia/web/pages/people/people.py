@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from teia.clock import iso_utc
 from teia.errors import UsageError
+from teia.lib.message import Message
 from teia.web import limits
 from teia.web.access.accounts import AuditLine
 from teia.web.access.change_log import ChangeLine, unpack_changes
@@ -164,7 +165,7 @@ def invite(site: SiteDep, visitor: VisitorDep, form: InvitationForm) -> UsersVie
     """Make an invitation: an address with which one person can create an account, once, within ten minutes."""
     _check_all_scopes(visitor)
     code = site.accounts.invite(_role(form.role))
-    site.accounts.log_action(visitor.name, "invite", role=form.role)
+    site.accounts.log_action(visitor.name, Message("invite"), role=form.role)
     # Behind `#`: browsers do not send that part, so the code is in no log and no Referer.
     return UsersView(users(site).users, f"/login#{code}")
 
@@ -176,14 +177,16 @@ def change_role(site: SiteDep, visitor: VisitorDep, form: RoleForm) -> ActionRes
     if _role(form.role) > before:
         _check_all_scopes(visitor)
     site.accounts.set_role(form.name, _role(form.role))
-    site.accounts.log_action(visitor.name, "change role", [ChangeLine("role", before.word, form.role)], user=form.name)
+    site.accounts.log_action(
+        visitor.name, Message("change role"), [ChangeLine("role", before.word, form.role)], user=form.name
+    )
     return ActionResult(f"{form.name} now has the role {form.role}", "/settings/users")
 
 
 def remove_user(site: SiteDep, visitor: VisitorDep, form: UserName) -> ActionResult:
     """Remove a user with all sessions and tokens."""
     site.accounts.remove_user(form.name)
-    site.accounts.log_action(visitor.name, "remove user", user=form.name)
+    site.accounts.log_action(visitor.name, Message("remove user"), user=form.name)
     return ActionResult(f"the user {form.name} was removed", "/settings/users")
 
 
@@ -194,7 +197,11 @@ def _check_all_scopes(visitor: Visitor) -> None:
     """
     if visitor.scopes != ALL_SCOPES:
         lacks = ", ".join(sorted(ALL_SCOPES - visitor.scopes))
-        raise Refused(403, f"a token cannot grant scopes that it does not have: {lacks}", "sign in")
+        raise Refused(
+            403,
+            Message("a token cannot grant scopes that it does not have: {scopes}", scopes=lacks),
+            Message("sign in"),
+        )
 
 
 # ---- programs -------------------------------------------------------------------------------------------------------
@@ -209,14 +216,17 @@ def make_token(site: SiteDep, visitor: VisitorDep, form: TokenForm) -> TokensVie
     """Make a token with at least one scope; its secret is shown once."""
     scopes = frozenset(form.scopes)
     if not scopes:
-        raise WrongScopes(f"choose at least one scope for the token: {', '.join(TokenScope)}")
+        raise WrongScopes(Message("choose at least one scope for the token: {scopes}", scopes=", ".join(TokenScope)))
     if not scopes <= visitor.scopes:
         raise WrongScopes(
-            f"a token cannot grant scopes that it does not have: {', '.join(sorted(scopes - visitor.scopes))}"
+            Message(
+                "a token cannot grant scopes that it does not have: {scopes}",
+                scopes=", ".join(sorted(scopes - visitor.scopes)),
+            )
         )
     token = site.accounts.make_token(form.name, visitor.name, _role(form.role), scopes)
     site.accounts.log_action(
-        visitor.name, "make token", token=form.name, role=form.role, scopes=" ".join(sorted(scopes))
+        visitor.name, Message("make token"), token=form.name, role=form.role, scopes=" ".join(sorted(scopes))
     )
     return TokensView(_token_entries(site), token)
 
@@ -230,7 +240,7 @@ class WrongScopes(UsageError):
 def remove_token(site: SiteDep, visitor: VisitorDep, form: TokenName) -> ActionResult:
     """Remove a token."""
     site.accounts.remove_token(form.name, form.user)
-    site.accounts.log_action(visitor.name, "remove token", token=form.name, user=form.user)
+    site.accounts.log_action(visitor.name, Message("remove token"), token=form.name, user=form.user)
     return ActionResult(f"the token {form.name} was removed", "/settings/tokens")
 
 
@@ -284,20 +294,20 @@ def change_password(site: SiteDep, visitor: VisitorDep, form: PasswordForm) -> A
     """Change the password of the signed-in user; all sessions end, and the user signs in again."""
     _check_session(visitor)
     site.accounts.set_password(visitor.name, form.old, form.new)
-    site.accounts.log_action(visitor.name, "change password")
+    site.accounts.log_action(visitor.name, Message("change password"))
     return ActionResult("the password was changed; sign in with the new one", "/login?to=/settings/you")
 
 
 def _check_session(visitor: Visitor) -> None:
     # Only a session has a CSRF token.
     if not visitor.csrf:
-        raise UsageError("a token has no password; sign in to change one")
+        raise UsageError(Message("a token has no password; sign in to change one"))
 
 
 def _role(word: str) -> Role:
     role = role_named(word)
     if role is None:
-        raise UsageError(f"{word!r} is not a role; choose viewer, operator or admin")
+        raise UsageError(Message("{word!r} is not a role; choose viewer, operator or admin", word=word))
     return role
 
 

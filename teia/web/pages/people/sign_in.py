@@ -9,6 +9,7 @@ from fastapi import Depends, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
 from teia.errors import UsageError
+from teia.lib.message import Message
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.auth import COOKIE, Buckets, Refused
@@ -65,7 +66,7 @@ def sign_in(
     _limit_attempts(request, attempts, name)
     secret = site.accounts.sign_in(name, password)
     if secret is None:
-        raise Refused(401, "wrong user name or password", "try again")
+        raise Refused(401, Message("wrong user name or password"), Message("try again"))
     return _with_session(RedirectResponse(_local_path(to), 303), request, secret)
 
 
@@ -80,10 +81,10 @@ def accept_invitation(
     """Create the account of an invitation, and start a session."""
     _limit_attempts(request, attempts, name)
     site.accounts.accept_invitation(code, name, password)
-    site.accounts.log_action(name, "first sign-in")
+    site.accounts.log_action(name, Message("first sign-in"))
     secret = site.accounts.sign_in(name, password)
     if secret is None:
-        raise UsageError("the account was removed during sign-up")
+        raise UsageError(Message("the account was removed during sign-up"))
     return _with_session(RedirectResponse("/c", 303), request, secret)
 
 
@@ -108,7 +109,7 @@ def save_preferences(
 ) -> Response:
     """Set the language, the theme, the density of tables, the time zone, or keyboard shortcuts."""
     if zone not in ("", AUTO) and zone_named(zone) is None:
-        raise UsageError(f"unknown time zone {zone!r}; write it like America/Sao_Paulo")
+        raise UsageError(Message("unknown time zone {text!r}; write it like America/Sao_Paulo", text=zone))
     response = RedirectResponse(_local_path(to), 303)
     given = {"language": language, "theme": theme, "keys": keys, "density": density, "zone": zone}
     preferences = {name: value for name, value in given.items() if value}
@@ -135,7 +136,7 @@ def _limit_attempts(request: Request, attempts: Buckets, name: str) -> None:
     for client in (f"from {address}", f"as {name}"):
         wait_s = attempts.acquire(client)
         if wait_s:
-            raise Refused(429, f"too many attempts; try again in {wait_s:.0f} s")
+            raise Refused(429, Message("too many attempts; try again in {n:.0f} s", n=wait_s))
 
 
 def _local_path(to: str) -> str:

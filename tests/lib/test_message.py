@@ -1,0 +1,72 @@
+"""Messages: English text, code and values; they survive copies and JSON."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+
+import pytest
+
+from teia.errors import ConfigError, WrongValue
+from teia.lib.message import Message, decoded, encoded, formatted, joined, message_of
+
+INNER = Message("must be at most {n:,}", n=1204)
+OUTER = Message("{key}: {why}", key="limits.pages", why=INNER)
+
+
+@dataclass
+class Record:
+    why: str
+
+
+def test_a_message_is_its_english_text() -> None:
+    assert OUTER == "limits.pages: must be at most 1,204"
+    assert json.dumps({"why": OUTER}) == '{"why": "limits.pages: must be at most 1,204"}'
+    assert (OUTER.code, OUTER.values) == ("{key}: {why}", {"key": "limits.pages", "why": INNER})
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [deepcopy(OUTER), asdict(Record(OUTER))["why"], decoded(encoded(OUTER))],
+)
+def test_a_copy_keeps_code_and_values(copied: Message) -> None:
+    assert (copied, copied.code, copied.values) == (OUTER, OUTER.code, OUTER.values)
+    assert copied.values["why"].code == INNER.code
+
+
+def test_it_is_translated_with_the_messages_and_numbers_in_it() -> None:
+    words = {"{key}: {why}": "{why} ({key})", INNER.code: "no máximo {n:,}"}
+    said = OUTER.translated(lambda code: words.get(code, code), lambda number: number.replace(",", "."))
+    assert said == "no máximo 1.204 (limits.pages)"
+    both = joined("; ", (INNER, "x", formatted(2_000_000, ",")))
+    said = both.translated(lambda code: words.get(code, code), lambda number: number.replace(",", "."))
+    assert said == "no máximo 1.204; x; 2.000.000"
+
+
+def test_what_has_no_values_is_stored_as_its_text() -> None:
+    assert encoded(Message("paused by an operator")) == encoded("paused by an operator") == "paused by an operator"
+    assert encoded(INNER) == '{"code": "must be at most {n:,}", "values": {"n": 1204}}'
+
+
+HOSTILE = ("{x.translated.__globals__}", "{x[0]}", "{x:999999999}", "{x:{x}}")
+
+
+@pytest.mark.parametrize("code", HOSTILE)
+def test_a_stored_template_reaches_into_nothing(code: str) -> None:
+    text = json.dumps({"code": code, "values": {"x": {"code": "a", "values": {}}}})
+    assert decoded(text) == text
+
+
+@pytest.mark.parametrize("text", ["", "a {b} c", '{"code": 1}', '{"code": "{x}", "values": {}}', '{"code":'])
+def test_a_text_that_is_no_message_is_read_as_it_is(text: str) -> None:
+    assert decoded(text) == text
+
+
+def test_an_exception_keeps_its_message() -> None:
+    error = WrongValue("limits.pages", 5000, INNER)
+    assert str(error) == "limits.pages = 5000: must be at most 1,204"
+    assert isinstance(error.message, Message)
+    assert Message("not saved: {why}", why=error).values["why"].code == "{key} = {value}: {why}"
+    assert message_of(ConfigError("plain")) == "plain"
+    assert str(WrongValue("a.b", "\udcff", "must be valid UTF-8")) == "a.b = '\\udcff': must be valid UTF-8"
