@@ -47,7 +47,7 @@ class OpenCrawl(NamedTuple):
 
 
 class RequestTarget(Protocol):
-    """What requests act on."""
+    """Crawler, coordinator or node that carries out requests."""
 
     def open_crawl(self, name: str) -> OpenCrawl | None:
         """Return the open crawl of a collection; None also if it accepts no requests for single URLs."""
