@@ -223,6 +223,11 @@ class Committer:
 
     def _commit(self, group: CommitGroup) -> CommitResult:
         """Commit a group in the order that the module docstring describes."""
+        # 1. The ledger of delays, before any visit counts, and before a step that may wait for other machines.
+        if group.courtesy is not None:
+            self._ledger.note_courtesy(group.courtesy)
+        if group.delays:
+            self._ledger.write(group.delays)
         for step in self.steps:
             step.start(group)
         result = group.result
@@ -230,11 +235,6 @@ class Committer:
             self._promises = learnt_promises(self.cells)
         if self.aliases is not None:
             self.aliases.start_group(self._clock.now_s())
-        # 1. The ledger of delays, before any visit counts.
-        if group.courtesy is not None:
-            self._ledger.note_courtesy(group.courtesy)
-        if group.delays:
-            self._ledger.write(group.delays)
         self._forget_expired()
         self._absorb_seeds(group, result)
         by_cell: dict[int, list[ActiveVisit]] = defaultdict(list)

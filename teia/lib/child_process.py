@@ -156,6 +156,9 @@ class ChildProcess:
 
     def kill(self) -> None:
         """Kill it and all others of its group."""
+        # The kernel gives its number to another process only if no other process of the group is left.
+        if self._process.returncode is not None and Path("/proc", str(self.pid)).exists():
+            return
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 

@@ -9,7 +9,8 @@ from contextlib import suppress
 from string import Formatter
 from typing import Any, Self, cast
 
-_SPEC = re.compile(r"[,.0-9a-z%]{0,5}")
+_SPEC = re.compile(r",?(\.\d)?[gdf%]?|0?\dd")
+_START = '{"code":'
 
 
 class Message(str):
@@ -38,6 +39,9 @@ class Message(str):
     def __deepcopy__(self, memo: object) -> Message:
         return self
 
+    def __reduce__(self) -> tuple[Callable[..., Message], tuple[str, dict[str, Any]]]:
+        return _made_again, (self.code, self.values)
+
 
 def message_code(code: str) -> str:
     """Mark a code that a message is made of elsewhere, so that the catalogues have it."""
@@ -62,13 +66,16 @@ def message_of(error: Exception) -> str:
 
 def encoded(text: str) -> str:
     """Return a message as JSON, for a database or another process; a text without values stays as it is."""
-    return json.dumps(_form(text), ensure_ascii=False) if isinstance(text, Message) and text.values else str(text)
+    if isinstance(text, Message) and text.values:
+        return json.dumps(_form(text), ensure_ascii=False)
+    # Another text of this form must not be read as a message.
+    return encoded(Message("{text}", text=str(text))) if text.startswith(_START) else str(text)
 
 
 def decoded(text: str) -> Message:
     """Read what `encoded` wrote; another text, such as one that an earlier version stored, is a message by itself."""
-    if text.startswith('{"code":'):
-        with suppress(ValueError, LookupError, TypeError, AttributeError):
+    if text.startswith(_START):
+        with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
             return cast(Message, _from_form(json.loads(text)))
     return plain(text)
 
@@ -76,6 +83,10 @@ def decoded(text: str) -> Message:
 def plain(text: str) -> Message:
     """Take a text for a message without values; it is translated if it is a code."""
     return text if isinstance(text, Message) else Message(text.replace("{", "{{").replace("}", "}}"))
+
+
+def _made_again(code: str, values: dict[str, Any]) -> Message:
+    return Message(code, **values)
 
 
 class _Translator(Formatter):

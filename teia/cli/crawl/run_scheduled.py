@@ -122,9 +122,10 @@ def _stop_without_server(coordinator: Coordinator) -> None:
             loop.remove_reader(0)
             loop.call_later(ORPHAN_S, coordinator.stop)
 
-    # Started in a terminal by hand: there is no server to watch.
+    # Started by hand in a terminal, or by a service manager with no input: there is no server to watch.
     if not os.isatty(0):
-        loop.add_reader(0, check_input)
+        with suppress(PermissionError):  # of epoll, for /dev/null and other files
+            loop.add_reader(0, check_input)
 
 
 class _DisplayAndIndexer:

@@ -551,7 +551,8 @@ class FrontierCell(CellConnection):
         """Write the rows of `new_links`, in their order on disk (see `_number_and_sort`)."""
         if self.new_links:
             self.new_links.sort()
-            self.db.executemany("INSERT INTO outlinks VALUES (?, ?, ?, ?)", self.new_links)
+            # OR REPLACE: an earlier version left rows of pages that it did not store.
+            self.db.executemany("INSERT OR REPLACE INTO outlinks VALUES (?, ?, ?, ?)", self.new_links)
             self.new_links.clear()
 
     # -- small things --------------------------------------------------------------------------------------

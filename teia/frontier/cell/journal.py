@@ -84,11 +84,21 @@ class RecordingConnection(sqlite3.Connection):
 
     def set_format(self, wanted: int) -> None:
         """Choose the format of the next transaction's record; between transactions."""
-        if wanted == STATEMENTS and self.rows is not None:
-            self.rows.stop()
-            self.rows = None
-        elif wanted != STATEMENTS and self.rows is None:
-            self.rows = RowRecorder(self.execute_unrecorded)
+        if (wanted == STATEMENTS) == (self.rows is None):
+            return
+        # All or nothing: with half of the triggers a record would lack changes.
+        self.execute_unrecorded("BEGIN")
+        try:
+            if self.rows is None:
+                rows = RowRecorder(self.execute_unrecorded)
+            else:
+                self.rows.stop()
+                rows = None
+            self.execute_unrecorded("COMMIT")
+        except BaseException:
+            self.execute_unrecorded("ROLLBACK")
+            raise
+        self.rows = rows
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> sqlite3.Cursor:  # type: ignore[override]
         if _is_change(sql) and self.rows is None:
@@ -182,8 +192,9 @@ def delete_slots_of(db: sqlite3.Connection, table: str, first: int, end: int) ->
 def forget(db: sqlite3.Connection, journal: Journal, published: int) -> None:
     """Discard the record of a transaction that was rolled back."""
     assert isinstance(db, RecordingConnection)
-    db.forget()
+    # The journal first: on a failing disk even the connection's own notes may not be cleared.
     journal.forget(published)
+    db.forget()
 
 
 def apply(
@@ -193,6 +204,8 @@ def apply(
 
     `on_record` is called after each record, for callers that inspect the cell's state at that point.
     """
+    # Statements that are compiled without triggers stay in the connection's cache: it could not record afterwards.
+    assert db.rows is None
     writer, last = RowWriter(db.execute_unrecorded), STATEMENTS
     db.execute_unrecorded("BEGIN IMMEDIATE")
     try:

@@ -20,7 +20,7 @@ from threading import Event, Lock, Thread
 from teia.clock import Clock
 from teia.collections.resident import CrawlerDemand
 from teia.errors import TeiaError
-from teia.lib.child_process import BackOff, ChildProcess, last_line
+from teia.lib.child_process import PIPE, BackOff, ChildProcess, last_line
 from teia.lib.message import Message
 from teia.store.root import Root
 
@@ -121,7 +121,9 @@ class Supervisor:
         self._back_off.begin()
         # A session of its own: the crawler may outlive the terminal of a server that was killed.
         with self._lock:  # nobody sees the former state when the crawler works already
-            self._process = ChildProcess(self._command, log=self.log, on_parent_death=None, own_session=True)
+            self._process = ChildProcess(
+                self._command, stdin=PIPE, log=self.log, on_parent_death=None, own_session=True
+            )
             self._state = CrawlerState("running", self._process.pid)
 
     def _handle_exit(self, process: ChildProcess) -> None:
