@@ -32,6 +32,11 @@ class TeiaError(Exception):
     exit_status = 1
 
     @property
+    def name(self) -> str:
+        """The name by which JSON tells this kind of error."""
+        return type(self).__name__
+
+    @property
     def message(self) -> str:
         """The text: a `Message`, if it was raised with one."""
         return message_of(self)
@@ -55,6 +60,10 @@ class WrongValue(ConfigError):
         shown = ascii(value) if re.search("[\ud800-\udfff]", str(value)) else repr(value)
         super().__init__(Message("{key} = {value}: {why}", key=key, value=shown, why=why))
         self.key, self.why = key, why
+
+    @property
+    def name(self) -> str:
+        return ConfigError.__name__
 
 
 class MissingComponent(TeiaError):

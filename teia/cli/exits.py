@@ -99,7 +99,8 @@ def _end(error: Exception, line: str, status: int, words: Sequence[str]) -> int:
 def _print_failure(error: Exception, line: str = "") -> None:
     line = line or str(error)
     # Messages have the form `problem; remedy`.
-    print_json({"error": type(error).__name__, "message": line, "next": line.partition("; ")[2]})
+    name = error.name if isinstance(error, TeiaError) else type(error).__name__
+    print_json({"error": name, "message": line, "next": line.partition("; ")[2]})
 
 
 def _missing_extra(error: ModuleNotFoundError) -> tuple[Exception, str]:

@@ -144,7 +144,7 @@ class CommitStep(Protocol):
     """Work that is committed with the visits of a group; the methods are called in this order."""
 
     def start(self, group: CommitGroup) -> None:
-        """Prepare a group, before anything of it is written; called again for each further try."""
+        """Prepare a group, before anything of it but its delays is written; called again for each further try."""
 
     def enter_cell(self, cell: Cell, result: CommitResult) -> None:
         """Write to a cell before its visits are recorded, inside their transaction."""

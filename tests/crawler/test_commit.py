@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -188,6 +189,17 @@ def test_delays_are_on_disk_before_anything_else_can_fail(bench: Bench, monkeypa
     with pytest.raises(DiskFull):
         bench.committer.commit(CommitGroup(visits=[bench.visit(url)], delays=[rest]))
     assert bench.ledger.delays(NOW_S) == [rest]
+
+
+def test_delays_are_on_disk_before_a_step_waits_for_other_machines(bench: Bench) -> None:
+    delay = DelayEntry("server", host_in(0), NOW_S + 600, 600.0)
+    step = Mock()
+    step.start.side_effect = DiskFull("the stream is full")
+    step.can_retry.return_value = False
+    bench.committer.steps = [step]
+    with pytest.raises(DiskFull):
+        bench.committer.commit(CommitGroup(delays=[delay]))
+    assert bench.ledger.delays(NOW_S) == [delay]
 
 
 @pytest.mark.parametrize("step", ["_absorb_seeds", "_commit_cell", "deliver"])

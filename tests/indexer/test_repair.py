@@ -27,7 +27,7 @@ from teia.collections.index_state import read_index_state
 from teia.collections.stored import saved
 from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
-from teia.errors import StoreError
+from teia.errors import CorruptFile, StoreError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.revisit_all import requeue_known
 from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_FAILED
@@ -616,7 +616,7 @@ def test_a_server_whose_first_collection_is_damaged_goes_on_with_the_others(root
         until(lambda: idle_account(root, "main")["indexed"] == 9, "the other is brought up to date")
     finally:
         keeper.stop()
-    with pytest.raises(sqlite3.DatabaseError):
+    with pytest.raises(CorruptFile):
         read_index_state(damaged)
 
 

@@ -165,3 +165,14 @@ def test_waits_double_up_to_the_longest_and_begin_anew_after_a_long_life() -> No
     back_off.fail()
     back_off.reset()
     assert back_off.left_s == 0.0
+
+
+def test_a_number_that_another_process_has_by_now_is_not_killed() -> None:
+    ended, other = ChildProcess([sys.executable, "-c", ""]), ChildProcess(SLEEP)
+    try:
+        assert ended.wait(20) == 0
+        ended._process.pid = other.pid  # the kernel may give a free number to anybody
+        ended.kill()
+        assert other.wait(0.2) is None
+    finally:
+        other.end()

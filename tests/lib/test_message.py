@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 
@@ -70,3 +71,26 @@ def test_an_exception_keeps_its_message() -> None:
     assert Message("not saved: {why}", why=error).values["why"].code == "{key} = {value}: {why}"
     assert message_of(ConfigError("plain")) == "plain"
     assert str(WrongValue("a.b", "\udcff", "must be valid UTF-8")) == "a.b = '\\udcff': must be valid UTF-8"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"code": "{a:99999}", "values": {"a": 1}}',
+        '{"code": "{a:c}", "values": {"a": 123456789}}',
+        '{"code": "{a.__class__}", "values": {"a": 1}}',
+        '{"code":' + "[" * 100_000,
+    ],
+)
+def test_a_stored_text_that_is_no_message_of_ours_is_shown_as_it_is(text: str) -> None:
+    assert decoded(text) == text
+
+
+def test_a_text_that_looks_like_a_stored_message_stays_a_text() -> None:
+    text = '{"code": "{n} pages", "values": {"n": 3}}'
+    assert decoded(encoded(text)) == text
+
+
+def test_a_message_can_be_pickled() -> None:
+    message = pickle.loads(pickle.dumps(Message("not {what}", what="{this}")))
+    assert (message, message.code, message.values) == ("not {this}", "not {what}", {"what": "{this}"})

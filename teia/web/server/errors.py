@@ -144,8 +144,7 @@ async def _find_visitor(request: Request) -> Visitor:
 
 def _error_code(error: TeiaError) -> str:
     """Return the error code of an exception: `UnknownCollection` is `unknown_collection`."""
-    name = type(error).__name__
-    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name).lstrip("_")
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in error.name).lstrip("_")
 
 
 def _validation_message(error: Mapping[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -16,7 +15,7 @@ from teia.clock import WallClock
 from teia.cluster.search import ask_nodes
 from teia.cluster.search.ask_nodes import CellResponders, ClusterSearch, NodeShard, assign_cells
 from teia.cluster.search.messages import VERSION, CellOwnership, NodePresence, format_cells
-from teia.errors import IndexFailure
+from teia.errors import IndexFailure, StoreError
 from teia.index.union import UnionReader
 from teia.search.serve.searcher import Searcher, SearchOptions
 from teia.search.serve.shards import LocalShard
@@ -254,7 +253,7 @@ def test_cells_are_not_closed_while_a_thread_searches_them(nats: Nats, tmp_path:
                 with using(frozenset({cell})):
                     pass
             assert answering.answer(question) == whole
-        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        with pytest.raises(StoreError, match="closed"):
             answering.answer(question)
         with using(frozenset({0})) as answering:
             assert answering.answer(question) == whole

@@ -65,6 +65,15 @@ def test_first_links_are_stored_with_the_transaction_and_seen_within_it(cell: Fr
     assert counted_links.load(cell, other) == counted_links.pack({"b.test": [3]})
 
 
+def test_a_row_of_a_page_that_was_never_stored_does_not_stop_its_first_visit(cell: FrontierCell) -> None:
+    """An earlier version left such rows, and the insert of the first visit then failed again and again."""
+    with cell.transaction():
+        counted_links.store(cell, PLACE, {"a.test": [9]})
+    with cell.transaction():
+        counted_links.store_first(cell, PLACE, {"a.test": [1]})
+    assert counted_links.load(cell, PLACE) == counted_links.pack({"a.test": [1]})
+
+
 def test_first_links_of_a_transaction_that_failed_are_forgotten(cell: FrontierCell) -> None:
     with suppress(KeyError), cell.transaction():
         counted_links.store_first(cell, PLACE, {"a.test": [1]})

@@ -66,6 +66,17 @@ def test_there_is_no_crawler_while_nothing_is_to_be_done(tmp_path: Path) -> None
     assert is_gone(pid), "it ends with the server"
 
 
+def test_the_crawler_can_watch_the_server_by_its_standard_input(tmp_path: Path) -> None:
+    """It got none, and every crawler that a server started died at once."""
+    root = root_with(tmp_path)
+    program = "import os, stat, time; print(stat.S_ISFIFO(os.fstat(0).st_mode), flush=True); time.sleep(600)"
+    with supervised(root, program) as supervisor:
+        give_command(root, "main", Command.RUN, CLOCK)
+        supervisor.wake()
+        until(lambda: supervisor.log.exists() and supervisor.log.read_text().strip())
+        assert supervisor.log.read_text().strip() == "True"
+
+
 def test_a_schedule_needs_somebody_who_waits(tmp_path: Path) -> None:
     root = root_with(tmp_path, ScheduleSettings(start="2126-11-21 02:00", zone="UTC"))
     with supervised(root, SLEEP) as supervisor:
