@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from teia.cluster.cells import open_cells
 from teia.cluster.cells import split as cells_split
 from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import MAX_CELLS, CellLog, CellLost, NumberTaken
@@ -28,6 +27,7 @@ from teia.cluster.nats.wire import NoAnswer
 from teia.config.sections import Config
 from teia.crawler.commit import CommitResult
 from teia.errors import ClusterError, DiskFull, StoreError
+from teia.frontier.cell import cell as frontier_cell
 from teia.frontier.cell import journal as frontier_journal
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CLUSTER
@@ -256,7 +256,7 @@ def test_a_split_that_happened_is_never_refused(halves: Halves, monkeypatch: pyt
     monkeypatch.setattr(cells_split, "TRIES", 2)
     with monkeypatch.context() as patch:
         patch.setattr(frontier_journal, "note_seq", broken)
-        patch.setattr(open_cells, "note_seq", lambda *given: broken() if often[0] else note_seq(*given))
+        patch.setattr(frontier_cell, "note_seq", lambda *given: broken() if often[0] else note_seq(*given))
         assert halves.run("a", lambda _: often[0] >= 5).splitting == 7
     assert not halves.agreement.unsplit
     halves.run("a")
