@@ -69,7 +69,7 @@ def encoded(text: str) -> str:
     if isinstance(text, Message) and text.values:
         return json.dumps(_form(text), ensure_ascii=False)
     # Another text of this form must not be read as a message.
-    return encoded(Message("{text}", text=str(text))) if text.startswith(_START) else str(text)
+    return encoded(joined("", [str(text)])) if text.startswith(_START) else str(text)
 
 
 def decoded(text: str) -> Message:

@@ -18,9 +18,9 @@ from teia.parse.parse import parse_document
 
 from .children.test_pool import ask, pool_of
 from .html.test_links import BROKEN
+from .jobs import parsing
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html%b\r\n\r\n"
-PARSE = f"{__package__}.jobs:parse"
 
 LINKS = [
     b'<a href="/%d">text</a>',
@@ -130,7 +130,7 @@ def test_no_page_of_a_corpus_of_broken_html_costs_a_child() -> None:
         return await asyncio.gather(*(ask(pool, page) for page in corpus()))
 
     async def run() -> None:
-        async with asyncio.timeout(90), pool_of(1, ChildLimits(cpu_s=10.0), PARSE) as pool:
+        async with asyncio.timeout(90), pool_of(1, ChildLimits(cpu_s=10.0), parsing) as pool:
             answers = await work(pool)
             assert [answer for answer in answers if isinstance(answer, LostAnswer)] == []
             assert len(answers) > 600

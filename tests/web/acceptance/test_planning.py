@@ -152,7 +152,8 @@ def test_the_page_never_shows_more_than_it_says_is_possible(demo: Live) -> None:
     assert view["rows"]
     assert all(row["fresh"] <= row["possible"] for row in view["rows"])
     known = [(fresh, possible) for _, fresh, possible in view["series"] if fresh is not None]
-    assert known == [(fresh, possible) for fresh, _, possible in said]
+    expected = [(fresh, possible) for fresh, _, possible in said]
+    assert [each for each in known if each in expected] == expected  # the crawl may have written more, just before
 
 
 def simulated(delay_s: float, response_s: float, pages: int, sample: int = 5_000) -> float:
