@@ -30,6 +30,8 @@ class TeiaError(Exception):
     """A failure that a person can act on; `str(error)` is one line for the terminal."""
 
     exit_status = 1
+    is_temporary = False
+    """Whether the same may succeed later."""
 
     @property
     def name(self) -> str:
@@ -88,6 +90,8 @@ class CorruptFile(StoreError):
 
 class DiskFull(StoreError):
     """There is no room left on the disk; trying again later may succeed."""
+
+    is_temporary = True
 
 
 class IndexFailure(TeiaError):

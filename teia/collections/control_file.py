@@ -14,6 +14,7 @@ begins, so that neither needs to grow.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from teia.durable import lock_holder
 from teia.sqlite import LIMIT_LOG, create_database, sqlite_errors
 
 SPARE_BYTES = 256 * 1024
@@ -81,7 +83,7 @@ INSERT INTO requests (collection, kind, body, who, requested_s, progress, done_s
     FROM deeds ORDER BY id;
 INSERT INTO requests (collection, kind, body, requested_s)
     SELECT collection, 'robots', json_object('origin', origin), asked_s FROM rereads;
-INSERT OR IGNORE INTO standing_commands SELECT collection, wanted_s, paused_s, stopped_s, removal FROM orders;
+INSERT OR REPLACE INTO standing_commands SELECT collection, wanted_s, paused_s, stopped_s, removal FROM orders;
 DROP TABLE commands; DROP TABLE changes; DROP TABLE wishes; DROP TABLE deeds; DROP TABLE rereads; DROP TABLE orders;
 COMMIT;
 """
@@ -104,7 +106,9 @@ class ControlFile:
                 self._db.execute(LIMIT_LOG)
                 self._db.execute(f"PRAGMA synchronous = {self.SYNCHRONOUS}")
                 self._db.executescript(_TABLES)
-                if self._tables().intersection(_OLD_TABLES):
+                # A crawler of an older version may be using the old tables: then the next opening migrates them.
+                is_old = bool(self._tables().intersection(_OLD_TABLES))
+                if is_old and lock_holder(path.with_name("lock")) in {None, os.getpid()}:
                     self._db.executescript(_MIGRATION)
             except BaseException:
                 self._db.close()

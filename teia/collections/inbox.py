@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from math import inf
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -21,7 +22,7 @@ import msgspec
 from teia.clock import Clock
 from teia.collections.edits import Edit
 from teia.collections.reports import CrawlReports
-from teia.errors import StoreError, UsageError
+from teia.errors import StoreError, TeiaError, UsageError
 from teia.frontier.cell.bulk import BulkSelection
 from teia.lib.message import Message, message_code
 from teia.records import Command
@@ -108,7 +109,10 @@ Body = TypeVar("Body", bound=RequestBody)
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[Body]):
-    """A request. `progress` counts the URLs of a bulk action so far; `done_s` is None until the request is done."""
+    """A request. `progress` counts the URLs of a bulk action so far; `done_s` is None until the request is done.
+
+    `unreadable` says why this version cannot read the content; `body` is then a bare `RequestBody`.
+    """
 
     id: int
     collection: str
@@ -118,10 +122,16 @@ class Request(Generic[Body]):
     progress: int
     answer: RequestAnswer | None
     done_s: float | None
+    unreadable: str = ""
 
 
 class Inbox(CrawlReports):
     """The table `requests`; it reads reports too, because a requester waits only while a crawl is running."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.failed: set[int] = set()
+        """Requests whose failure the crawler has logged."""
 
     # -- requesters ----------------------------------------------------------------------------------------
 
@@ -157,7 +167,8 @@ class Inbox(CrawlReports):
 
     def recent(self, collection: str, kind: type[Body], limit: int) -> list[Request[Body]]:
         """Return the last requests of a kind, newest first."""
-        return self._select("collection = ? AND kind = ? ORDER BY id DESC LIMIT ?", collection, kind.KIND, limit)
+        found = self._select("collection = ? AND kind = ? ORDER BY id DESC LIMIT ?", collection, kind.KIND, limit)
+        return [each for each in found if not each.unreadable]
 
     def last_done_s(self, collection: str, kind: type[RequestBody]) -> float | None:
         """Return the time at which the last request of a kind was completed; None if there was none."""
@@ -173,24 +184,25 @@ class Inbox(CrawlReports):
         A crawler calls it before it reads its settings, which then have those changes; it applies later ones.
         """
         for request in self.all_pending():
-            if not request.body.WAITS_S:
+            if not request.body.WAITS_S and not request.unreadable:
                 self.finish(request.id, now_s)
 
     def all_pending(self) -> list[Request[Any]]:
-        """Return the requests of all collections that are not done, oldest first."""
+        """Return the requests of all collections that are not done, oldest first; unreadable ones too."""
         return self._select("done_s IS NULL ORDER BY id")
 
     def pending(self, collection: str, kind: type[Body]) -> list[Request[Body]]:
         """Return the requests of one kind that are not done, oldest first."""
-        return self._select("done_s IS NULL AND collection = ? AND kind = ? ORDER BY id", collection, kind.KIND)
+        found = self._select("done_s IS NULL AND collection = ? AND kind = ? ORDER BY id", collection, kind.KIND)
+        return [each for each in found if not each.unreadable]
 
     def note_progress(self, number: int, progress: int) -> None:
         self._write("UPDATE requests SET progress = ? WHERE id = ?", (progress, number))
 
     def finish(self, number: int, now_s: float, answer: RequestAnswer | None = None) -> None:
-        """Acknowledge a request; None is the answer to one that was dropped."""
+        """Acknowledge a request that is not done; None is the answer to one that was dropped."""
         text, urls = (None, 0) if answer is None else (msgspec.json.encode(answer).decode(), answer.urls)
-        sql = "UPDATE requests SET done_s = ?, answer = ?, progress = ? WHERE id = ?"
+        sql = "UPDATE requests SET done_s = ?, answer = ?, progress = ? WHERE id = ? AND done_s IS NULL"
         self._write(sql, (now_s, text, urls, number))
 
     def _select(self, where: str, *values: object) -> list[Request[Any]]:
@@ -203,6 +215,10 @@ def _request(
     number: int, collection: str, kind: str, body: str, who: str, requested_s: float, progress: int,
     answer: str | None, done_s: float | None,
 ) -> Request[Any]:  # fmt: skip
-    content = msgspec.json.decode(body, type=KINDS[kind])
-    found = None if answer is None else msgspec.json.decode(answer, type=RequestAnswer)
-    return Request(number, collection, content, who, requested_s, progress, found, done_s)
+    content, found, why = RequestBody(), None, ""
+    try:
+        found = None if answer is None else msgspec.json.decode(answer, type=RequestAnswer)
+        content = msgspec.json.decode(body, type=KINDS[kind])
+    except (msgspec.MsgspecError, TeiaError) as error:  # of another version; the other requests are read
+        why = f"this version of teia cannot read the request: {error}"
+    return Request(number, collection, content, who, requested_s, progress, found, done_s, why)

@@ -7,6 +7,7 @@ of `teia crawl`, the coordinator's collections, or the agreement of a cluster's 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -31,12 +32,13 @@ from teia.collections.series import SeriesWriter
 from teia.crawler.compiled_settings import compile_settings
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import Crawl
-from teia.errors import DiskFull, TeiaError
+from teia.errors import DiskFull, StoreError, TeiaError
 from teia.lib.message import encoded
 from teia.records import Command
 from teia.store.root import Root
 
 POLL_S = 0.2
+_log = logging.getLogger(__name__)
 
 
 class OpenCrawl(NamedTuple):
@@ -111,14 +113,36 @@ HANDLERS: Mapping[type[RequestBody], Handler] = {
 
 
 async def poll_requests(inbox: Inbox, target: RequestTarget, clock: Clock) -> None:
-    """Pass every pending request to its handler, oldest first, and acknowledge those that are done."""
+    """Pass every pending request to its handler, oldest first, and acknowledge those that are done.
+
+    A failure is the answer to its request; after a temporary one the request stays pending. The others go on.
+    """
+    held: set[tuple[str, type[RequestBody]]] = set()
     for request in inbox.all_pending():
-        done = await HANDLERS[type(request.body)](target, request, inbox)
+        kind = (request.collection, type(request.body))
+        if kind in held:
+            continue
+        done = await _handle(target, request, inbox)
         if done is None and not 0 < request.body.WAITS_S < clock.now_s() - request.requested_s:
+            if not request.body.WAITS_S:  # a later command or change must not overtake it
+                held.add(kind)
             continue
         # A request whose end cannot be recorded is done again, which does no harm.
         with suppress(DiskFull):
             inbox.finish(request.id, clock.now_s(), done)
+
+
+async def _handle(target: RequestTarget, request: Request[Any], inbox: Inbox) -> RequestAnswer | None:
+    """Call the handler of a request; return its answer, an error included, or None while the request is pending."""
+    try:
+        if request.unreadable:
+            raise StoreError(request.unreadable)
+        return await HANDLERS[type(request.body)](target, request, inbox)
+    except TeiaError as error:
+        if request.id not in inbox.failed:
+            _log.warning("request %d for %s failed: %s", request.id, request.collection, error)
+            inbox.failed.add(request.id)
+        return None if error.is_temporary else RequestAnswer(error=encoded(error.message))
 
 
 # ---- a crawler with a fixed set of crawls ----------------------------------------------------------------------------
@@ -158,13 +182,19 @@ async def serve_requests(crawler: Crawler, root: Root, clock: Clock) -> None:
         try:
             for crawl in crawler.crawls:
                 await announce(inbox, crawl.name, clock)
-            accounts_at = started
+            accounts_at, failure = started, ""
             while True:
-                await poll_requests(inbox, target, clock)
-                if clock.ticks_s() >= accounts_at:
-                    accounts_at = clock.ticks_s() + ACCOUNT_S
-                    for crawl in crawler.crawls:
-                        write_account(inbox, series, crawl, clock, clock.ticks_s() - started)
+                try:
+                    await poll_requests(inbox, target, clock)
+                    if clock.ticks_s() >= accounts_at:
+                        accounts_at = clock.ticks_s() + ACCOUNT_S
+                        for crawl in crawler.crawls:
+                            write_account(inbox, series, crawl, clock, clock.ticks_s() - started)
+                    failure = ""
+                except TeiaError as error:  # such as a locked database; the next round may succeed
+                    if str(error) != failure:
+                        failure = str(error)
+                        _log.warning("requests not read: %s", error)
                 await clock.sleep(POLL_S)
         finally:
             for crawl in crawler.crawls:

@@ -116,11 +116,10 @@ class Resident(Coordinator):
         if command is Command.RESUME and controller.parked:
             controller.unpark()
             self._decide_at_s = self._account_at = -inf
-        with suppress(DiskFull):
-            # The sender of RUN has recorded it already (`give_command`); a second time stamp would start the crawl
-            # twice.
-            if command is not Command.RUN or self._command_table.get(controller.name).wanted_s is None:
-                self._command_table.record(controller.name, command, self._clock.now_s())
+        # The sender of RUN has recorded it already (`give_command`); a second time stamp would start the crawl twice.
+        # On a full disk the error keeps the request pending.
+        if command is not Command.RUN or self._command_table.get(controller.name).wanted_s is None:
+            self._command_table.record(controller.name, command, self._clock.now_s())
 
     def _apply_commands(self, controller: CollectionController, commands: StandingCommands) -> None:
         """Apply the current standing commands of a collection."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -72,7 +74,7 @@ def tables(path: Path) -> set[str]:
 
 
 def test_whatever_an_earlier_version_left_pending_still_happens(tmp_path: Path) -> None:
-    """The first process that opens the file migrates it; here that is a reader beside a crawl."""
+    """The process that holds the folder's lock migrates the file when it opens it; here that is a crawl."""
 
     def meanwhile(root: Root) -> None:
         def home() -> str:
@@ -120,3 +122,34 @@ def test_a_file_that_lacks_some_of_the_old_tables_is_migrated_too(tmp_path: Path
     assert tables(path) - {"sqlite_sequence"} == {
         "requests", "runs", "series", "dismissed", "standing_commands", "scheduled_runs"
     }  # fmt: skip
+
+
+def test_the_old_tables_are_left_to_a_crawler_of_an_older_version_that_still_runs(tmp_path: Path) -> None:
+    root = open_root(tmp_path / "data", create=True)
+    fill_old_tables(root.control, "http://a.test/", "pause")
+    before = tables(root.control)
+    hold = (
+        "import sys; from pathlib import Path; from teia.store.root import open_root\n"
+        "with open_root(Path(sys.argv[1])).locked(): print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(root.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as older:
+        assert older.stdout is not None
+        assert older.stdout.readline() == b"held\n"
+        with Inbox(root.control) as inbox:
+            assert inbox.all_pending() == []
+        assert before < tables(root.control)
+        older.communicate()
+    with root.locked(), Inbox(root.control) as inbox:
+        assert len(inbox.all_pending()) == 5, "its successor migrates them, with the lock in its own hands"
+    assert "orders" not in tables(root.control)
+
+
+def test_a_command_that_an_older_version_recorded_in_between_replaces_the_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "control.sqlite"
+    with CommandTable(path) as table:
+        table.record("main", Command.STOP, 3.0)
+    fill_old_tables(path, "http://a.test/", "pause")  # a pause at 7.0
+    with CommandTable(path) as table:
+        assert (table.get("main").paused_s, table.get("main").stopped_s) == (7.0, None)

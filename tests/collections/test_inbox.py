@@ -104,3 +104,17 @@ def test_a_kind_of_a_later_version_is_left_alone(inbox: Inbox) -> None:
     with closing(sqlite3.connect(inbox.path)) as db, db:
         db.execute("INSERT INTO requests (collection, kind, body, requested_s) VALUES ('main', 'dance', '{}', 0)")
     assert inbox.all_pending() == []
+
+
+def test_an_unreadable_request_does_not_hide_the_others(inbox: Inbox) -> None:
+    with closing(sqlite3.connect(inbox.path)) as db, db:
+        db.executemany(
+            "INSERT INTO requests (collection, kind, body, requested_s) VALUES ('main', ?, ?, 0)",
+            [("command", '{"command": "dance"}'), ("bulk", '{"mark": "00", "selection": {"action": "paint"}}')],
+        )
+    readable = inbox.send("main", BODIES[3], 7.0)
+    assert [each.id for each in inbox.pending("main", RunBulkAction)] == [readable]
+    assert [each.id for each in inbox.recent("main", RunBulkAction, 9)] == [readable]
+    assert [bool(each.unreadable) for each in inbox.all_pending()] == [True, True, False]
+    inbox.drop_stale(8.0)
+    assert len(inbox.all_pending()) == 3, "the poll answers it with an error"

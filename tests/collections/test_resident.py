@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import uvloop
 
 from teia.clock import WallClock
 from teia.collections.calendar import parse_schedule
 from teia.collections.commands import NO_COMMANDS, CommandTable, StandingCommands, give_command, is_needed
 from teia.collections.drafts import create_collection
+from teia.collections.inbox import GiveCommand, Inbox
 from teia.collections.remove import remove_collection
 from teia.collections.reports import CrawlReports
 from teia.collections.resident import Resident
@@ -21,6 +23,7 @@ from teia.collections.run_log import RunLog
 from teia.collections.stored import saved
 from teia.config.sections import Config, ScheduleSettings
 from teia.config.tree import read_tree
+from teia.errors import DiskFull
 from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
 from teia.records import Command
@@ -152,6 +155,30 @@ def test_a_paused_collection_is_not_waited_for(tmp_path: Path) -> None:
             give_command(root, "one", command, WallClock())
 
     assert serve(tmp_path, talk) == []
+
+
+def test_a_command_that_could_not_be_recorded_is_not_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = list[Command]()
+
+    def no_room(_: CommandTable, name: str, command: Command, now_s: float) -> None:
+        attempts.append(command)
+        raise DiskFull("no room")
+
+    async def talk(root: Root, make: Callable[..., None], resident: Resident) -> None:
+        make("one")
+        await until_async(lambda: "one" in resident.controllers)
+        with Inbox(root.control) as inbox:
+            with monkeypatch.context() as full:
+                full.setattr(CommandTable, "record", no_room)
+                number = inbox.send("one", GiveCommand(Command.PAUSE), WallClock().now_s())
+                await until_async(lambda: len(attempts) >= 2)
+                assert [each.id for each in inbox.all_pending()] == [number]
+            await until_async(lambda: not inbox.all_pending())
+        await until_async(lambda: resident.controllers["one"].is_paused)
+
+    serve(tmp_path, talk)
 
 
 def test_who_is_needed_when() -> None:

@@ -90,6 +90,6 @@ def test_a_text_that_looks_like_a_stored_message_stays_a_text() -> None:
     assert decoded(encoded(text)) == text
 
 
-def test_a_copy_keeps_code_and_values() -> None:
+def test_a_shallow_copy_of_a_message_with_braces_is_the_same() -> None:
     message = copy(Message("not {what}", what="{this}"))
     assert (message, message.code, message.values) == ("not {this}", "not {what}", {"what": "{this}"})

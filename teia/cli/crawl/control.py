@@ -16,6 +16,7 @@ from teia.collections.overview import schedule_keys
 from teia.collections.reports import CrawlReports
 from teia.collections.stored import choose, is_clustered, no_node_error
 from teia.errors import StoreError
+from teia.lib.message import decoded
 from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import idle_account
@@ -86,6 +87,8 @@ def send_command(root: Root, collection: str | None, command: Command, done: str
         received = inbox.wait(inbox.send(name, GiveCommand(command), clock.now_s()), clock, timeout_s, late)
         if received is None and command is not Command.STOP:
             raise StoreError(f"the crawl of {name!r} has just ended")
+        if received is not None and received.answer is not None and received.answer.error:
+            raise StoreError(f"the crawl of {name!r} rejected it: {decoded(received.answer.error)}")
         # A stop is complete when the crawl is gone, not when it has received the command.
         while command is Command.STOP and inbox.running_crawl(name) is not None:
             if clock.ticks_s() > until:

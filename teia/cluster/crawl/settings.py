@@ -109,10 +109,7 @@ class CommandReceiver:
                 try:
                     # Tried again until NATS is there.
                     subscription = subscription or await self._subscribe()
-                    try:
-                        await poll_requests(inbox, self, self._clock)
-                    except NoAnswer as error:  # the request stays pending
-                        _log.info("not agreed yet: %s", error)
+                    await poll_requests(inbox, self, self._clock)
                     if self._nudged or now >= check_at:
                         self._nudged, check_at = False, now + poll_s
                         await self._read_agreement()

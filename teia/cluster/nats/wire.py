@@ -41,6 +41,8 @@ _log = logging.getLogger(__name__)
 class NoAnswer(ClusterError):
     """NATS did not answer in time, or has no leader now; the requested operation may have happened or not."""
 
+    is_temporary = True
+
 
 class Wire:
     """A connection to NATS and the requests over it; made by `connect`."""
