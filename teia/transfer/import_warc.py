@@ -175,8 +175,8 @@ class _WarcImport:
         if row_key is None:
             return _Known()
         url, page = find_url(frontier, row_key), find_page(frontier, row_key)
-        visits = visits_of(frontier, row_key, fetched.started_s - SAME_TIME_S)
-        is_seen = any(abs(visit.time_s - fetched.started_s) < SAME_TIME_S for visit in visits)
+        # Between these times: a page may have a long history.
+        is_seen = bool(visits_of(frontier, row_key, fetched.started_s - SAME_TIME_S, fetched.started_s + SAME_TIME_S))
         return _Known(url.failures if url else 0, page.last_visit_s if page else None, is_seen)
 
     async def _read(self, page: PageAnswer) -> ReadResult:

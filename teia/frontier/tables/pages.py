@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from teia.frontier.cell.connection import CellConnection, RowKey
@@ -114,12 +115,12 @@ def summarize_page(cell: CellConnection, host: str, key: int) -> tuple[int, int,
     return row
 
 
-def visits_of(cell: CellConnection, row_key: RowKey, after_s: float = 0.0) -> list[VisitEntry]:
-    """Return the visits of a URL after a time, oldest first."""
-    sql = f"SELECT {_VISIT} FROM visits WHERE {_AT} AND time_s > ? ORDER BY time_s"  # noqa: S608  # our own names
+def visits_of(cell: CellConnection, row_key: RowKey, after_s: float = -inf, before_s: float = inf) -> list[VisitEntry]:
+    """Return the visits of a URL between two times, oldest first."""
+    sql = f"SELECT {_VISIT} FROM visits WHERE {_AT} AND time_s > ? AND time_s < ? ORDER BY time_s"  # noqa: S608  # our own names
     return [
         VisitEntry(time_s, outcome, digest, None if changed is None else bool(changed), *archived)
-        for time_s, outcome, digest, changed, *archived in cell.rows(sql, *row_key, after_s)
+        for time_s, outcome, digest, changed, *archived in cell.rows(sql, *row_key, after_s, before_s)
     ]
 
 

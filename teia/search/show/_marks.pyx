@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The loops of a snippet, compiled: they give what those of marks.py give.
+"""The loops of a snippet, compiled (marks.py calls them).
 
 Indexes are not checked by Cython here; each loop says why they are good.
 """
