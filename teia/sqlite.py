@@ -3,9 +3,12 @@
 A new file is written whole: its tables are created in memory once, and that image is linked to the file's name. So
 there is no half-made database; four cells cost two syncs each instead of ten, and the DDL is parsed once.
 
-`user_version` is the version of a file's tables; another one is refused. Errors of SQLite are translated by its
-result codes, never by its texts: a full disk may be tried again later (`DiskFull`), a file that is no database or
-has a broken page is named (`CorruptFile`), everything else is a `StoreError` of one line.
+`user_version` is the version of a file's tables; another one is refused. Only the version before is accepted where all
+that changed since are names (`Schema.renamed`): a writer migrates the file, a reader sees the new names as views.
+
+Errors of SQLite are translated by its result codes, never by its texts: a full disk may be tried again later
+(`DiskFull`), a file that is no database or has a broken page is named (`CorruptFile`), everything else is a
+`StoreError` of one line.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
@@ -41,43 +45,89 @@ LIMIT_LOG = f"PRAGMA journal_size_limit = {LOG_BYTES}"
 _FORBIDDEN = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 
 
+Renamed = Mapping[str, tuple[str, Mapping[str, str]]]
+"""For each table, its other name and the other names of some of its columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The tables of one kind of file, and the settings of a connection that writes it."""
+
+    version: int
+    ddl: str
+    pragmas: Sequence[str] = ()
+    added: str = ""
+    """Tables and indexes that are created where they are missing; all indexes of renamed tables are among them."""
+    renamed: Renamed = field(default_factory=dict)
+    """Names of the version before, with the present ones."""
+    mode: int = PUBLIC
+
+    @property
+    def readable(self) -> set[int]:
+        """Versions that can be opened."""
+        return {self.version, self.version - 1} if self.renamed else {self.version}
+
+
 def open_database(
-    path: Path,
-    ddl: str,
-    version: int,
-    pragmas: Sequence[str],
-    factory: type[sqlite3.Connection] = sqlite3.Connection,
-    added: str = "",
-    mode: int = PUBLIC,
+    path: Path, schema: Schema, factory: type[sqlite3.Connection] = sqlite3.Connection
 ) -> sqlite3.Connection:
-    """Open a file for writing; create its tables if it is new, and the `added` ones if an older teia made it."""
+    """Open a file for writing; create its tables if it is new, migrate them if the version before made it."""
     with sqlite_errors(path):
         if not path.exists():
-            create_database(path, f"{ddl}{added}", version, mode)
+            create_database(path, f"{schema.ddl}{schema.added}", schema.version, schema.mode)
         # Opened in one thread and used in another; callers make sure that one uses it at a time.
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=factory)
         try:
-            for pragma in (*pragmas, LIMIT_LOG):
+            for pragma in (*schema.pragmas, LIMIT_LOG):
                 db.execute(pragma)
             # An empty file: the file system could not link the image, or another process is creating it.
             if _version(db) == 0:
-                _make_tables(db, ddl, version)
-            _check_version(path, db, version)
-            db.executescript(added)
+                _run_to_version(db, schema.ddl, schema.version)
+            if _check_version(path, db, schema) != schema.version:
+                rename_tables(db, schema.renamed, schema.version)
+            db.executescript(schema.added)
         except BaseException:
             db.close()
             raise
     return db
 
 
-def _make_tables(db: sqlite3.Connection, ddl: str, version: int) -> None:
+def _run_to_version(db: sqlite3.Connection, script: str, version: int) -> None:
+    """Run a script that makes a file one of this version, unless another process does so meanwhile; all or nothing."""
     try:
-        db.executescript(f"BEGIN IMMEDIATE; {ddl} PRAGMA user_version = {version}; COMMIT;")
+        db.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {version}; COMMIT;")
     except sqlite3.OperationalError:
         if db.in_transaction:
             db.execute("ROLLBACK")
-        if _version(db) == 0:  # otherwise another process created them meanwhile
+        if _version(db) != version:
             raise
+
+
+def rename_tables(db: sqlite3.Connection, renamed: Renamed, version: int) -> None:
+    """Give tables and columns other names, and the file this version, in one transaction; no row is touched."""
+    script = []
+    for table, (name, columns) in renamed.items():
+        for (index,) in db.execute(_INDEXES, (table,)) if name != table else ():
+            script.append(f'DROP INDEX "{index}";')
+        found = _columns(db, table)
+        script += [
+            f'ALTER TABLE "{table}" RENAME COLUMN "{old}" TO "{columns[old]}";' for old in found if old in columns
+        ]
+        if found and name != table:
+            script.append(f'ALTER TABLE "{table}" RENAME TO "{name}";')
+    _run_to_version(db, " ".join(script), version)
+
+
+_INDEXES = "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL"
+
+
+def _columns(db: sqlite3.Connection, table: str) -> list[str]:
+    return [str(row[1]) for row in db.execute(f'PRAGMA main.table_info("{table}")')]
+
+
+def inverse(renamed: Renamed) -> Renamed:
+    """Return the old names for the new ones."""
+    return {new: (old, {b: a for a, b in columns.items()}) for old, (new, columns) in renamed.items()}
 
 
 def create_database(path: Path, ddl: str, version: int = 0, mode: int = PUBLIC) -> None:
@@ -125,19 +175,31 @@ def _image(ddl: str, version: int) -> bytes:
     return image[:18] + _WAL + image[20:]
 
 
-def open_to_read(path: Path, version: int) -> sqlite3.Connection:
-    """Open a file that another process may be writing, read-only."""
+def open_to_read(path: Path, schema: Schema) -> sqlite3.Connection:
+    """Open a file that another process may be writing, read-only.
+
+    One of the version before has its tables under their present names too, until a writer migrates it: then this
+    connection fails, and the file must be opened again.
+    """
     if not path.exists():
         raise StoreError(f"{path}: file not found; the collection was never crawled")
     with sqlite_errors(path):
         name = f"file:{quote(str(path))}?mode=ro"
         db = sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False)
         try:
-            _check_version(path, db, version)
+            if _check_version(path, db, schema) != schema.version:
+                _show_present_names(db, schema.renamed)
         except BaseException:
             db.close()
             raise
     return db
+
+
+def _show_present_names(db: sqlite3.Connection, renamed: Renamed) -> None:
+    for table, (name, columns) in renamed.items():
+        if found := _columns(db, table):
+            shown = ", ".join(f'"{column}" AS "{columns.get(column, column)}"' for column in found)
+            db.execute(f'CREATE TEMP VIEW "{name}" AS SELECT {shown} FROM main."{table}"')  # noqa: S608  # our own names
 
 
 @contextmanager
@@ -221,7 +283,7 @@ def store_error(path: Path, error: sqlite3.Error) -> StoreError:
     return StoreError(f"{path}: {error}")
 
 
-def check_format(path: Path, version: int) -> None:
+def check_format(path: Path, schema: Schema) -> None:
     """Refuse a file of another version by reading only its header, so that no file is touched."""
     with disk_errors(path, "read"):
         try:
@@ -230,20 +292,22 @@ def check_format(path: Path, version: int) -> None:
                 found = int.from_bytes(file.read(100)[60:64], "big")
         except FileNotFoundError:
             return
-    if found not in {0, version}:
-        raise _other_format(path, found, version)
+    if found not in {0, *schema.readable}:
+        raise _other_format(path, found, schema.version)
 
 
 def _version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _check_version(path: Path, db: sqlite3.Connection, version: int) -> None:
+def _check_version(path: Path, db: sqlite3.Connection, schema: Schema) -> int:
+    """Return the version of a file; refuse one that cannot be opened."""
     found = _version(db)
     if found == 0:
         raise StoreError(f"{path}: is empty; the collection was never crawled")
-    if found != version:
-        raise _other_format(path, found, version)
+    if found not in schema.readable:
+        raise _other_format(path, found, schema.version)
+    return found
 
 
 def _other_format(path: Path, found: int, version: int) -> StoreError:

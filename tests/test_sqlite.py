@@ -6,15 +6,18 @@ import errno
 import os
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from teia.errors import CorruptFile, DiskFull, StoreError
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.schema import DDL, VERSION
-from teia.frontier.cell.site_statements import TABLES as ADDED
-from teia.sqlite import PRIVATE, PUBLIC, create_database, open_database, open_to_read
+from teia.frontier.cell.schema import SCHEMA
+from teia.frontier.queue import ledger
+from teia.signals import announce, indexnow, subscriptions, websub
+from teia.sqlite import PRIVATE, PUBLIC, Schema, create_database, open_database, open_to_read
 from tests.frontier.cells import NOW_S, add_links, assert_counters_are_true, found, image, page
 
 
@@ -38,9 +41,11 @@ def test_other_version_is_refused_with_the_way_out(tmp_path: Path, read_only: bo
     path = tmp_path / "frontier.sqlite"
     FrontierCell(path).close()
     db = sqlite3.connect(path)
-    db.execute(f"PRAGMA user_version = {VERSION + 1}")
+    db.execute(f"PRAGMA user_version = {SCHEMA.version + 1}")
     db.close()
-    with pytest.raises(StoreError, match=rf"format {VERSION + 1}, but this version reads {VERSION}; export") as refusal:
+    with pytest.raises(
+        StoreError, match=rf"format {SCHEMA.version + 1}, but this version reads {SCHEMA.version}; export"
+    ) as refusal:
         FrontierCell(path, read_only=read_only)
     assert not isinstance(refusal.value, CorruptFile)
 
@@ -107,6 +112,7 @@ def test_reader_sees_what_is_committed_and_changes_nothing(tmp_path: Path) -> No
 
 TABLES = "CREATE TABLE words (word TEXT PRIMARY KEY) WITHOUT ROWID;"
 LOG = ("PRAGMA journal_mode = WAL",)
+WORDS = Schema(1, TABLES, LOG)
 
 
 def schema(db: sqlite3.Connection) -> list[tuple[str, str]]:
@@ -115,11 +121,11 @@ def schema(db: sqlite3.Connection) -> list[tuple[str, str]]:
 
 def test_new_file_is_what_sqlite_would_have_made(tmp_path: Path) -> None:
     path = tmp_path / "made.sqlite"
-    create_database(path, f"{DDL}{ADDED}", VERSION)
+    create_database(path, f"{SCHEMA.ddl}{SCHEMA.added}", SCHEMA.version)
     assert [each.name for each in tmp_path.iterdir()] == ["made.sqlite"], "it is whole, without a log or another name"
-    made = open_to_read(path, VERSION)
+    made = open_to_read(path, SCHEMA)
     plain = sqlite3.connect(tmp_path / "plain.sqlite", isolation_level=None)
-    plain.executescript(f"{DDL}{ADDED}")
+    plain.executescript(f"{SCHEMA.ddl}{SCHEMA.added}")
     assert schema(made) == schema(plain)
     assert made.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert made.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -136,7 +142,7 @@ def test_a_private_file_is_its_owners_from_the_start(
         monkeypatch.setattr(os, "link", refuse)
     before = os.umask(0)
     try:
-        open_database(tmp_path / "words.sqlite", TABLES, 1, LOG, mode=mode).close()
+        open_database(tmp_path / "words.sqlite", replace(WORDS, mode=mode)).close()
     finally:
         os.umask(before)
     assert (tmp_path / "words.sqlite").stat().st_mode & 0o777 == allowed
@@ -145,14 +151,14 @@ def test_a_private_file_is_its_owners_from_the_start(
 def test_log_of_a_file_that_is_gone_is_not_read_into_a_new_one(tmp_path: Path) -> None:
     """It was: a frontier had the newest numbers of its log and none of its hosts."""
     path = tmp_path / "words.sqlite"
-    first = open_database(path, TABLES, 1, LOG)
+    first = open_database(path, WORDS)
     for number in range(3):
         first.execute("INSERT INTO words VALUES (?)", (f"{number}" * 5_000,))
     log = path.with_name("words.sqlite-wal").read_bytes()
     first.close()
     path.unlink()
     path.with_name("words.sqlite-wal").write_bytes(log)  # as after a kill, and somebody removed the database alone
-    second = open_database(path, TABLES, 1, LOG)
+    second = open_database(path, WORDS)
     assert second.execute("SELECT count(*) FROM words").fetchone() == (0,)
     assert second.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     second.close()
@@ -160,10 +166,10 @@ def test_log_of_a_file_that_is_gone_is_not_read_into_a_new_one(tmp_path: Path) -
 
 def test_what_somebody_else_made_meanwhile_stays(tmp_path: Path) -> None:
     path = tmp_path / "words.sqlite"
-    db = open_database(path, TABLES, 1, LOG)
+    db = open_database(path, WORDS)
     db.execute("INSERT INTO words VALUES ('here')")
     create_database(path, TABLES, 1)  # by one who looked before it was there
-    late = open_database(path, TABLES, 1, LOG)
+    late = open_database(path, WORDS)
     assert late.execute("SELECT word FROM words").fetchall() == [("here",)]
     late.close()
     db.close()
@@ -180,13 +186,13 @@ def test_many_at_once_make_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = tmp_path / "words.sqlite"
 
     def write(number: int) -> None:
-        db = open_database(path, TABLES, 1, (*LOG, "PRAGMA busy_timeout = 10000"))
+        db = open_database(path, replace(WORDS, pragmas=(*LOG, "PRAGMA busy_timeout = 10000")))
         db.execute("INSERT INTO words VALUES (?)", (str(number),))
         db.close()
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(write, range(24)))
-    db = open_database(path, TABLES, 1, LOG)
+    db = open_database(path, WORDS)
     assert db.execute("SELECT count(*) FROM words").fetchone() == (24,)
     db.close()
 
@@ -196,11 +202,94 @@ def test_where_files_need_names_sqlite_makes_its_own(tmp_path: Path, monkeypatch
     path = tmp_path / "words.sqlite"
     create_database(path, TABLES, 1)
     assert not path.exists()
-    db = open_database(path, TABLES, 1, LOG)
+    db = open_database(path, WORDS)
     assert db.execute("SELECT count(*) FROM words").fetchone() == (0,)
     db.close()
 
 
 def test_new_file_in_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"nowhere/words\.sqlite: cannot be created: No such file"):
-        open_database(tmp_path / "nowhere" / "words.sqlite", TABLES, 1, LOG)
+        open_database(tmp_path / "nowhere" / "words.sqlite", WORDS)
+
+
+# ---- files of the version before ------------------------------------------------------------------------------------
+
+BEFORE = {
+    "ledger": (
+        ledger.SCHEMA,
+        """
+        CREATE TABLE places (
+            kind TEXT NOT NULL, name TEXT NOT NULL, ready_at_s REAL NOT NULL, rest_s REAL NOT NULL,
+            PRIMARY KEY (kind, name)
+        ) WITHOUT ROWID;
+        CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+        CREATE TABLE shared (address TEXT PRIMARY KEY, sites INTEGER NOT NULL) WITHOUT ROWID;
+        INSERT INTO places VALUES ('server', 'a.test', 5000.0, 30.0);
+        """,
+        {"delays": [("server", "a.test", 5000.0, 30.0)]},
+    ),
+    "signals": (
+        replace(announce.SCHEMA, added=indexnow.TABLES),
+        """
+        CREATE TABLE inbox (
+            kind TEXT NOT NULL, url TEXT NOT NULL, said_s REAL NOT NULL, seen_s REAL NOT NULL, times INTEGER NOT NULL,
+            PRIMARY KEY (kind, url)
+        ) WITHOUT ROWID;
+        CREATE INDEX by_age ON inbox (kind, seen_s);
+        CREATE TABLE counts (kind TEXT NOT NULL, what TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (kind, what))
+            WITHOUT ROWID;
+        CREATE TABLE signals_keys (
+            host TEXT NOT NULL, key TEXT NOT NULL, location TEXT NOT NULL, state TEXT NOT NULL, since_s REAL NOT NULL,
+            PRIMARY KEY (host, key, location)
+        ) WITHOUT ROWID;
+        CREATE TABLE signals_told (
+            host TEXT NOT NULL, key TEXT NOT NULL, location TEXT NOT NULL, url TEXT NOT NULL, said_s REAL NOT NULL,
+            PRIMARY KEY (host, key, location, url)
+        ) WITHOUT ROWID;
+        INSERT INTO inbox VALUES ('proxy', 'http://a.test/', 1.0, 2.0, 3);
+        INSERT INTO signals_told VALUES ('a.test', 'k', 'http://a.test/k.txt', 'http://a.test/', 4.0);
+        """,
+        {
+            "inbox": [("proxy", "http://a.test/", 1.0, 2.0, 3)],
+            "signals_pending": [("a.test", "k", "http://a.test/k.txt", "http://a.test/", 4.0)],
+        },
+    ),
+    "hubs": (
+        websub.SCHEMA,
+        """
+        CREATE TABLE hubs (
+            feed TEXT PRIMARY KEY, topic TEXT NOT NULL, hub TEXT NOT NULL, mode TEXT NOT NULL, state TEXT NOT NULL,
+            key TEXT NOT NULL UNIQUE, callback TEXT NOT NULL, secret TEXT NOT NULL, asked_s REAL NOT NULL,
+            until_s REAL NOT NULL, again_s REAL NOT NULL, tries INTEGER NOT NULL, outcome TEXT NOT NULL
+        ) WITHOUT ROWID;
+        CREATE INDEX hubs_due ON hubs (again_s);
+        INSERT INTO hubs VALUES ('f', 't', 'h', 'm', 's', 'k', 'c', 'x', 1.0, 2.0, 3.0, 4, '');
+        """,
+        {"hubs": [("f", "t", "h", "m", "s", "k", "c", "x", 1.0, 2.0, 3.0, 4, "")]},
+    ),
+    "subscriptions": (
+        subscriptions.SCHEMA,
+        subscriptions.SCHEMA.ddl.replace("CREATE TABLE notified", "CREATE TABLE told")
+        + "INSERT INTO told VALUES ('s', 7, 8.0);",
+        {"notified": [("s", 7, 8.0)]},
+    ),
+}
+"""For each file: its schema, the tables of the version before with rows, and those rows by the names of today."""
+
+
+@pytest.mark.parametrize("name", BEFORE)
+def test_a_file_of_the_version_before_gets_the_names_of_today(tmp_path: Path, name: str) -> None:
+    today, ddl, rows = BEFORE[name]
+    path = tmp_path / name
+    create_database(path, ddl, today.version - 1)
+    for open_file in (open_to_read, open_database, open_to_read):  # as it is, migrated, and again
+        with closing(open_file(path, today)) as db:
+            assert {table: db.execute(f"SELECT * FROM {table}").fetchall() for table in rows} == rows
+    with closing(open_to_read(path, today)) as db, closing(open_database(tmp_path / "new", today)) as new:
+        assert columns(db) == columns(new)
+
+
+def columns(db: sqlite3.Connection) -> set[tuple[str, str, str]]:
+    """Return (kind, table, column) of a whole file, indexes included."""
+    sql = "SELECT m.type, m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c"
+    return set(db.execute(sql).fetchall() + db.execute("SELECT type, tbl_name, name FROM sqlite_master").fetchall())

@@ -42,7 +42,7 @@ from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import AddressOverrides, proxy_of
 from teia.frontier.cell.fetch_now import outcome_of, visit_soon
 from teia.frontier.cell.revisits import hosts_with_pages
-from teia.frontier.cell.schema import VERSION
+from teia.frontier.cell.schema import SCHEMA
 from teia.frontier.queue.host_rules import merge_courtesy
 from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
 from teia.frontier.queue.order import focused, order_named, pagerank
@@ -210,7 +210,7 @@ def _open_cells(folder: CollectionFolder, config: Config, clock: Clock) -> Itera
     Opening a cell may change it, so the formats of all cells are checked first.
     """
     for each in folder.cells():
-        check_format(each.frontier, VERSION)
+        check_format(each.frontier, SCHEMA)
     opening = _run_parallel(lambda each: open_cell(each, folder.name, config, clock), folder.cells())
     # Cells that did open are closed even if another one failed.
     opened = [each.result() for each in opening if each.exception() is None]

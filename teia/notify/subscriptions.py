@@ -19,7 +19,7 @@ from teia.fetch.resolver import resolve_here
 from teia.signals import subscriptions as tables
 from teia.signals.subscriptions import PAGE, SEARCH, Notice, Subscription, Subscriptions
 from teia.signals.webhook import message, new_secret
-from teia.sqlite import PRIVATE, open_database, sqlite_errors, transaction
+from teia.sqlite import open_database, sqlite_errors, transaction
 from teia.store.root import CollectionFolder, Root
 from teia.urls import canonicalize, split
 
@@ -63,7 +63,7 @@ class NewSubscription:
 
 def open_subscriptions(path: Path) -> Subscriptions:
     """Open a collection's subscriptions; a missing file is created, readable by its owner alone."""
-    return Subscriptions(open_database(path, tables.DDL, tables.VERSION, tables.PRAGMAS, mode=PRIVATE))
+    return Subscriptions(open_database(path, tables.SCHEMA))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from teia.sqlite import transaction
+from teia.sqlite import Schema, transaction
 
 PROXY = "proxy"
 """Kind of signal from a Squid's helper: a user requests this page now."""
@@ -20,17 +20,19 @@ PROXY = "proxy"
 MOST = 100_000
 """Most waiting signals of a kind."""
 
-VERSION = 1
-PRAGMAS = ("PRAGMA busy_timeout = 5000", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL")
-DDL = """
+_PRAGMAS = ("PRAGMA busy_timeout = 5000", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL")
+_DDL = """
 CREATE TABLE inbox (
-    kind TEXT NOT NULL, url TEXT NOT NULL, said_s REAL NOT NULL, seen_s REAL NOT NULL, times INTEGER NOT NULL,
+    kind TEXT NOT NULL, url TEXT NOT NULL, reported_s REAL NOT NULL, seen_s REAL NOT NULL, times INTEGER NOT NULL,
     PRIMARY KEY (kind, url)
 ) WITHOUT ROWID;
 CREATE INDEX by_age ON inbox (kind, seen_s);
 CREATE TABLE counts (kind TEXT NOT NULL, what TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (kind, what))
     WITHOUT ROWID;
 """
+_RENAMED = {"inbox": ("inbox", {"said_s": "reported_s"}), "signals_told": ("signals_pending", {"said_s": "reported_s"})}
+SCHEMA = Schema(2, _DDL, _PRAGMAS, renamed=_RENAMED)
+"""The tables of `signals.sqlite`. Those of IndexNow, which are in it too, are created when they are needed."""
 
 
 class Announcement(NamedTuple):
@@ -76,7 +78,7 @@ class AnnouncementInbox:
         room = self._most - self.waiting(kind)
         accepted = repeated = dropped = 0
         # A repetition needs no room: it only raises the count of a signal that waits already.
-        repeat_sql = "UPDATE inbox SET times = times + ?, said_s = max(said_s, ?) WHERE kind = ? AND url = ?"
+        repeat_sql = "UPDATE inbox SET times = times + ?, reported_s = max(reported_s, ?) WHERE kind = ? AND url = ?"
         for url, _, reported_s, seen_s, times in batch:
             if self._db.execute(repeat_sql, (times, reported_s, kind, url)).rowcount:
                 repeated += times
@@ -98,7 +100,8 @@ class AnnouncementInbox:
     def due(self, kind: str, before_s: float, limit: int) -> list[Announcement]:
         """Return those received before a time, the oldest first; they wait until they are settled."""
         sql = """
-            SELECT url, kind, said_s, seen_s, times FROM inbox WHERE kind = ? AND seen_s <= ? ORDER BY seen_s LIMIT ?
+            SELECT url, kind, reported_s, seen_s, times FROM inbox WHERE kind = ? AND seen_s <= ?
+            ORDER BY seen_s LIMIT ?
         """
         return [Announcement(*row) for row in self._db.execute(sql, (kind, before_s, limit))]
 

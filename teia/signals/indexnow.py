@@ -53,8 +53,8 @@ CREATE TABLE IF NOT EXISTS signals_keys (
     host TEXT NOT NULL, key TEXT NOT NULL, location TEXT NOT NULL, state TEXT NOT NULL, since_s REAL NOT NULL,
     PRIMARY KEY (host, key, location)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS signals_told (
-    host TEXT NOT NULL, key TEXT NOT NULL, location TEXT NOT NULL, url TEXT NOT NULL, said_s REAL NOT NULL,
+CREATE TABLE IF NOT EXISTS signals_pending (
+    host TEXT NOT NULL, key TEXT NOT NULL, location TEXT NOT NULL, url TEXT NOT NULL, reported_s REAL NOT NULL,
     PRIMARY KEY (host, key, location, url)
 ) WITHOUT ROWID;
 DROP TABLE IF EXISTS signals_unproved;
@@ -143,10 +143,10 @@ class IndexNowKeys:
             self._remove_expired(now_s)
             if not self.state(ping, now_s) and not self._queue_key(ping, now_s):
                 return 0
-            count = "SELECT count(*), coalesce(sum(host = ?), 0) FROM signals_told"
+            count = "SELECT count(*), coalesce(sum(host = ?), 0) FROM signals_pending"
             total, of_host = self._db.execute(count, (ping.host,)).fetchone()
             room = max(0, min(WAITING - total, WAITING_PER_HOST - of_host))
-            sql = "INSERT OR IGNORE INTO signals_told VALUES (?, ?, ?, ?, ?)"
+            sql = "INSERT OR IGNORE INTO signals_pending VALUES (?, ?, ?, ?, ?)"
             queued = ping.urls[:room]
             self._db.executemany(sql, [(*ping[:3], url, ping.reported_s or now_s) for url in queued])
         return len(queued)
@@ -166,7 +166,7 @@ class IndexNowKeys:
         """Make room. A proved key is stored for longer than it is valid, because its site will use it again."""
         for state, retention_s in ((VERIFIED, 2 * VERIFIED_S), (REFUSED, REFUSED_S), (PENDING, PATIENCE_S)):
             self._db.execute("DELETE FROM signals_keys WHERE state = ? AND since_s < ?", (state, now_s - retention_s))
-        self._db.execute("DELETE FROM signals_told WHERE said_s < ?", (now_s - PATIENCE_S,))
+        self._db.execute("DELETE FROM signals_pending WHERE reported_s < ?", (now_s - PATIENCE_S,))
 
     def pending_keys(self, limit: int, after: KeyPosition = FIRST) -> list[IndexNowKey]:
         """List keys that are not checked yet, ordered by place, from the one after `after` on."""
@@ -185,14 +185,17 @@ class IndexNowKeys:
 
     def waiting_for(self, key: IndexNowKey) -> list[tuple[str, float]]:
         """Return (URL, time received) of the announcements that wait for a key, the oldest first."""
-        sql = "SELECT url, said_s FROM signals_told WHERE host = ? AND key = ? AND location = ? ORDER BY said_s, url"
+        sql = """
+            SELECT url, reported_s FROM signals_pending WHERE host = ? AND key = ? AND location = ?
+            ORDER BY reported_s, url
+        """
         return self._db.execute(sql, key[:3]).fetchall()
 
     def remove(self, key: IndexNowKey, urls: Iterable[str]) -> None:
         """Delete these URLs of a key, and the key, unless others wait for it meanwhile."""
         at = key[:3]
         with transaction(self._db):
-            sql = "DELETE FROM signals_told WHERE host = ? AND key = ? AND location = ? AND url = ?"
+            sql = "DELETE FROM signals_pending WHERE host = ? AND key = ? AND location = ? AND url = ?"
             self._db.executemany(sql, [(*at, url) for url in urls])
             if not self.waiting_for(key):
                 self._db.execute("DELETE FROM signals_keys WHERE host = ? AND key = ? AND location = ?", at)
@@ -203,7 +206,7 @@ class IndexNowKeys:
         with transaction(self._db):
             self._set(*at, VERIFIED if is_proved else REFUSED, now_s)
             waited = self.waiting_for(key)
-            self._db.execute("DELETE FROM signals_told WHERE host = ? AND key = ? AND location = ?", at)
+            self._db.execute("DELETE FROM signals_pending WHERE host = ? AND key = ? AND location = ?", at)
         return waited
 
     def _set(self, host: str, key: str, location: str, state: str, now_s: float) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from teia.errors import UsageError
-from teia.sqlite import transaction
+from teia.sqlite import PRIVATE, Schema, transaction
 
 PAGE, SEARCH = "page", "search"
 
@@ -36,9 +36,8 @@ TRIES = 12
 PATIENCE_S = 3 * 86_400.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 30.0, 6 * 3_600.0
 
-VERSION = 1
-PRAGMAS = ("PRAGMA busy_timeout = 5000", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
-DDL = """
+_PRAGMAS = ("PRAGMA busy_timeout = 5000", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
+_DDL = """
 CREATE TABLE subscriptions (
     id TEXT PRIMARY KEY, kind TEXT NOT NULL, what TEXT NOT NULL, webhook TEXT NOT NULL, secret TEXT NOT NULL,
     feed TEXT NOT NULL UNIQUE, made_s REAL NOT NULL, made_by TEXT NOT NULL, seen_s REAL NOT NULL,
@@ -48,7 +47,7 @@ CREATE TABLE subscriptions (
 CREATE TABLE positions (
     subscription TEXT NOT NULL, cell INTEGER NOT NULL, change INTEGER NOT NULL, PRIMARY KEY (subscription, cell)
 ) WITHOUT ROWID;
-CREATE TABLE told (
+CREATE TABLE notified (
     subscription TEXT NOT NULL, key INTEGER NOT NULL, changed_s REAL NOT NULL, PRIMARY KEY (subscription, key)
 ) WITHOUT ROWID;
 CREATE TABLE notices (
@@ -58,6 +57,7 @@ CREATE TABLE notices (
 CREATE INDEX notices_of ON notices (subscription, number);
 CREATE INDEX notices_waiting ON notices (subscription, number) WHERE is_waiting;
 """
+SCHEMA = Schema(2, _DDL, _PRAGMAS, renamed={"told": ("notified", {})}, mode=PRIVATE)
 
 DELIVERED, GIVEN_UP, DROPPED = "delivered", "given up", "dropped"
 """Final states of a notice; empty where there was no webhook."""
@@ -149,7 +149,7 @@ class Subscriptions:
         """Forget a subscription with all its notices; False if there is none."""
         with transaction(self.db):
             found = self.db.execute("DELETE FROM subscriptions WHERE id = ?", (identity,)).rowcount
-            for table in ("positions", "told", "notices"):
+            for table in ("positions", "notified", "notices"):
                 self.db.execute(f"DELETE FROM {table} WHERE subscription = ?", (identity,))  # noqa: S608  # our own
         return bool(found)
 
@@ -185,17 +185,17 @@ class Subscriptions:
 
     def notified_versions(self, identity: str, keys: Iterable[int]) -> dict[int, float]:
         """Return by key the version of each result in the last notification, as the time of its change."""
-        sql = "SELECT changed_s FROM told WHERE subscription = ? AND key = ?"
+        sql = "SELECT changed_s FROM notified WHERE subscription = ? AND key = ?"
         found = {key: self.db.execute(sql, (identity, key)).fetchone() for key in keys}
         return {key: row[0] for key, row in found.items() if row is not None}
 
     def record_notified(self, identity: str, versions: Mapping[int, float]) -> None:
         """Store the announced versions of results; the oldest make room."""
         rows = [(identity, key, changed_s) for key, changed_s in versions.items()]
-        self.db.executemany("INSERT OR REPLACE INTO told VALUES (?, ?, ?)", rows)
+        self.db.executemany("INSERT OR REPLACE INTO notified VALUES (?, ?, ?)", rows)
         sql = """
-            DELETE FROM told WHERE subscription = ?1 AND key IN
-                (SELECT key FROM told WHERE subscription = ?1 ORDER BY changed_s DESC LIMIT -1 OFFSET ?2)
+            DELETE FROM notified WHERE subscription = ?1 AND key IN
+                (SELECT key FROM notified WHERE subscription = ?1 ORDER BY changed_s DESC LIMIT -1 OFFSET ?2)
         """
         self.db.execute(sql, (identity, MAX_NOTIFIED))
 

@@ -24,7 +24,7 @@ from secrets import token_hex, token_urlsafe
 from urllib.parse import urlencode
 
 from teia.errors import ConfigError
-from teia.sqlite import transaction
+from teia.sqlite import PRIVATE, Schema, transaction
 from teia.urls import canonicalize, host_of
 
 WEBSUB = "websub"
@@ -56,17 +56,17 @@ MAX_CHALLENGE_CHARS = 2_000
 MEDIA_TYPE = "application/x-www-form-urlencoded"
 _SIGNATURE = re.compile(r"(sha1|sha256|sha384|sha512)=([0-9A-Fa-f]{40,128})")
 
-VERSION = 1
-PRAGMAS = ("PRAGMA busy_timeout = 5000", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
-DDL = """
+_PRAGMAS = ("PRAGMA busy_timeout = 5000", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
+_DDL = """
 CREATE TABLE hubs (
     feed TEXT PRIMARY KEY, topic TEXT NOT NULL, hub TEXT NOT NULL, mode TEXT NOT NULL, state TEXT NOT NULL,
-    key TEXT NOT NULL UNIQUE, callback TEXT NOT NULL, secret TEXT NOT NULL, asked_s REAL NOT NULL,
+    key TEXT NOT NULL UNIQUE, callback TEXT NOT NULL, secret TEXT NOT NULL, requested_s REAL NOT NULL,
     until_s REAL NOT NULL, again_s REAL NOT NULL, tries INTEGER NOT NULL, outcome TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX hubs_due ON hubs (again_s);
 """
-_COLUMNS = "feed, topic, hub, mode, state, key, callback, secret, asked_s, until_s, again_s, tries, outcome"
+SCHEMA = Schema(2, _DDL, _PRAGMAS, renamed={"hubs": ("hubs", {"asked_s": "requested_s"})}, mode=PRIVATE)
+_COLUMNS = "feed, topic, hub, mode, state, key, callback, secret, requested_s, until_s, again_s, tries, outcome"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class Hubs:
         # A renewal does not end a subscription that works: it stays active until its lease ends.
         keeps_state = topic.state == REFUSED or (topic.state == ACTIVE and topic.mode == SUBSCRIBE)
         state, again_s = topic.state if keeps_state else REQUESTED, now_s + max(ANSWER_S, _wait_s(topic.tries))
-        sql = "UPDATE hubs SET state = ?, again_s = ?, outcome = ?, asked_s = ?, tries = tries + 1 WHERE feed = ?"
+        sql = "UPDATE hubs SET state = ?, again_s = ?, outcome = ?, requested_s = ?, tries = tries + 1 WHERE feed = ?"
         self.db.execute(sql, (state, again_s, "no answer", now_s, topic.feed))
 
     def record_refusal(self, topic: HubTopic, outcome: str, now_s: float) -> None:
@@ -227,7 +227,9 @@ class Hubs:
             return True
         # A hub may answer with any lease: a short one would cause endless requests, a long one would hide a dead hub.
         lease_s = min(max(lease_s, SHORTEST_LEASE_S), LONGEST_LEASE_S)
-        sql = "UPDATE hubs SET state = ?, asked_s = ?, until_s = ?, again_s = ?, tries = 0, outcome = '' WHERE feed = ?"
+        sql = """
+            UPDATE hubs SET state = ?, requested_s = ?, until_s = ?, again_s = ?, tries = 0, outcome = '' WHERE feed = ?
+        """
         self.db.execute(sql, (ACTIVE, NEVER_S, now_s + lease_s, now_s + RENEWED * lease_s, topic.feed))
         return True
 
@@ -236,7 +238,7 @@ class Hubs:
         if name != topic.topic:
             return False
         self._set(topic, REFUSED, now_s + REFUSED_S, f"denied: {why}")
-        sql = "UPDATE hubs SET asked_s = ?, until_s = 0, tries = ? WHERE feed = ?"
+        sql = "UPDATE hubs SET requested_s = ?, until_s = 0, tries = ? WHERE feed = ?"
         self.db.execute(sql, (NEVER_S, TRIES, topic.feed))
         return True
 

@@ -18,7 +18,7 @@ from teia.crawler.fetch_rows import forget_locations
 from teia.crawler.open_cell import committed_position, note_position, stored_records
 from teia.durable import disk_errors
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.schema import VERSION
+from teia.frontier.cell.schema import SCHEMA
 from teia.frontier.tables.captures import forget_lost
 from teia.sqlite import check_format
 from teia.store.archive import Position, archive_path, committed_files, serial_of
@@ -41,7 +41,7 @@ def repair(root: Root, name: str, clock: Clock) -> RepairResult:
     folders = root.collection(name).cells()
     for folder in folders:
         # All cells are checked before the first one is changed.
-        check_format(folder.frontier, VERSION)
+        check_format(folder.frontier, SCHEMA)
     cells = urls = visits = 0
     details: list[str] = []
     for folder in folders:

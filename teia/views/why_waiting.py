@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
-from urllib.parse import quote
-
 from teia.clock import iso_utc
 from teia.collections.edits import implied_scope
 from teia.collections.stored import saved
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import EXPLICIT
 from teia.crawler.lookup import Lookup, UrlEntry, alias_note
-from teia.errors import ConfigError
+from teia.errors import ConfigError, StoreError
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW
 from teia.frontier.queue.host_rules import PAUSED, paused_hosts
+from teia.frontier.queue.ledger import read_ready_at_s
 from teia.frontier.queue.retry import RETRY_RULES
 from teia.frontier.rules.scope import why_out_of_scope
 from teia.frontier.tables import hosts
@@ -123,19 +121,11 @@ def _parked(lookup: Lookup, entry: UrlEntry) -> str:
 
 def _delay(lookup: Lookup, entry: UrlEntry, now_s: float) -> str:
     """Tell until when the host's politeness delay lasts, by the ledger, which all collections of a root share."""
-    path = lookup.root.path / "ledger.sqlite"
-    if not path.exists():
-        return ""
-    # Read-only: `Ledger` would write to the file.
-    db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
     try:
-        sql = "SELECT ready_at_s FROM places WHERE kind = 'server' AND name = ?"
-        row = db.execute(sql, (entry.host,)).fetchone()
-    except sqlite3.Error:
+        ready_at_s = read_ready_at_s(lookup.root.path / "ledger.sqlite", entry.host)
+    except StoreError:
         return ""  # the sentence is shorter, the answer no less true
-    finally:
-        db.close()
-    return Message("delay of its host until {time}", time=iso_utc(row[0])) if row and row[0] > now_s else ""
+    return Message("delay of its host until {time}", time=iso_utc(ready_at_s)) if ready_at_s > now_s else ""
 
 
 def _queued_last(lookup: Lookup, entry: UrlEntry) -> str:

@@ -1,4 +1,4 @@
-"""One suite for the ways a cell commits: its own transaction alone, or a log in NATS before it, in either format."""
+"""One suite for the ways a cell commits: its own transaction alone, or a log in NATS before it, , in any format."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nats]:
     yield from run_servers(tmp_path_factory.mktemp("nats"), 1)
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=[1, 2, 3])
 def clustered(request: pytest.FixtureRequest, tmp_path: Path, nats: Nats) -> Iterator[Clustered]:
     yield from run_clustered(tmp_path, nats, request.param)
 
@@ -143,9 +143,9 @@ def alone(tmp_path: Path) -> Iterator[Alone]:
         cell.close()
 
 
-@pytest.fixture(params=["alone", *(pytest.param(number, marks=pytest.mark.heavy) for number in (1, 2))])
+@pytest.fixture(params=["alone", *(pytest.param(number, marks=pytest.mark.heavy) for number in (1, 3))])
 def commits(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Commits]:
-    """One machine, and a cluster whose log has either format of changes."""
+    """One machine, and a cluster whose log has the oldest or the newest format of changes."""
     if request.param == "alone":
         yield request.getfixturevalue("alone")
     else:

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from .tree import modules
 
 TABLES = (
-    "urls", "queue", "visits", "meta", "robots", "outbox", "histories", "manners", "nearer", "probes", "aliases",
-    "trails", "patterns", "texts", "spellings", "said", "speakers", "voices", "outlinks",
+    "urls", "queue", "visits", "meta", "robots", "outbox", "histories", "host_histories", "shorter_paths",
+    "probes", "aliases", "trails", "patterns", "text_hashes", "spellings", "site_statements", "statement_sources",
+    "signal_trust", "outlinks",
 )  # fmt: skip
 """The tables of `frontier.sqlite` whose names no other database of ours has."""
 

@@ -284,7 +284,7 @@ def test_what_is_removed_while_it_is_looked_at_leaves_nothing(watching: Watching
     assert finder.find_notices() == 0
     finder.close()
     removing.close()
-    for table in ("subscriptions", "positions", "told", "notices"):
+    for table in ("subscriptions", "positions", "notified", "notices"):
         assert store.db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
     store.close()
 

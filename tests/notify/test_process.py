@@ -35,6 +35,7 @@ from teia.notify.subscriptions import (
     send_test_message,
     subscribe,
 )
+from teia.signals import subscriptions, websub
 from teia.sqlite import transaction
 from teia.store.root import Root, open_root
 from tests.crawler.keep_fresh.test_observe import URL, WEB, Revisited
@@ -363,7 +364,8 @@ def test_what_arrives_and_cannot_be_written_down_is_not_told_again_every_second(
     with Receiver() as receiver:
         made = post.subscribe(receiver.url)
         send_test_message(post.root, "main", post.clock, made.subscription.id)
-        monkeypatch.setattr("teia.signals.subscriptions.PRAGMAS", ("PRAGMA busy_timeout = 1",))
+        impatient = replace(subscriptions.SCHEMA, pragmas=("PRAGMA busy_timeout = 1",))
+        monkeypatch.setattr(subscriptions, "SCHEMA", impatient)
         with closing(open_subscriptions(post.root.collection("main").subscriptions)) as other, transaction(other.db):
             post.turns(5)
         assert (len(receiver.received), post.state().waiting) == (1, 1)
@@ -376,7 +378,7 @@ def test_hubs_that_cannot_be_written_down_now_are_kept_for_later(tmp_path: Path)
     found = [("http://a.test/", "http://a.test/", "http://hub.test/")]
     assert store_hubs(tmp_path / "hubs", [], config, 0.0)
     with pytest.MonkeyPatch.context() as patched, closing(open_hubs(tmp_path / "hubs")) as other:
-        patched.setattr("teia.signals.websub.PRAGMAS", ("PRAGMA busy_timeout = 1",))
+        patched.setattr(websub, "SCHEMA", replace(websub.SCHEMA, pragmas=("PRAGMA busy_timeout = 1",)))
         with transaction(other.db):
             assert not store_hubs(tmp_path / "hubs", found, config, 0.0)
         assert store_hubs(tmp_path / "hubs", found, config, 0.0)

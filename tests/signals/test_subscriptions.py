@@ -29,7 +29,7 @@ HOOKED = Subscription("a", "page", "http://a.test/", "http://b.test/hook", "whse
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Subscriptions]:
     db = sqlite3.connect(tmp_path / "s.sqlite", isolation_level=None)
-    db.executescript(tables.DDL)
+    db.executescript(tables.SCHEMA.ddl)
     store = Subscriptions(db)
     store.add(HOOKED, {})
     yield store
@@ -150,7 +150,7 @@ def test_a_subscription_that_is_removed_leaves_nothing(store: Subscriptions) -> 
         store.record_notified("a", {1: 2.0})
     assert store.remove("a")
     assert not store.remove("a")
-    for table in ("subscriptions", "positions", "told", "notices"):
+    for table in ("subscriptions", "positions", "notified", "notices"):
         assert store.db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
 
 

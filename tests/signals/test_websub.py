@@ -30,7 +30,7 @@ FEED, HUB, BASE = "http://a.test/feed", "http://hub.test/", "https://us.test/web
 @pytest.fixture
 def hubs(tmp_path: Path) -> Iterator[Hubs]:
     db = sqlite3.connect(tmp_path / "h.sqlite", isolation_level=None)
-    db.executescript(websub.DDL)
+    db.executescript(websub.SCHEMA.ddl)
     hubs = Hubs(db)
     hubs.record_hub(FEED, FEED, HUB, BASE, 0.0)
     yield hubs

@@ -94,7 +94,7 @@ def test_a_waiting_url_says_how_many_are_before_it_and_when_the_delay_of_its_hos
         in_frontier(copied, url, "INSERT INTO queue SELECT slot, host_id, 0, ?, key FROM urls WHERE key = ?", rank, key)
     soon_s = WallClock().now_s() + 3600
     with sqlite3.connect(copied.path / "ledger.sqlite") as db:
-        db.execute("INSERT OR REPLACE INTO places VALUES ('server', ?, ?, 5)", (host, soon_s))
+        db.execute("INSERT OR REPLACE INTO delays VALUES ('server', ?, ?, 5)", (host, soon_s))
     db.close()
     rest = f"delay of its host until {iso_utc(soon_s)}"
     assert view(copied, urls[0]).why_waiting == rest

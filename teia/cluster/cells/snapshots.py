@@ -138,7 +138,7 @@ class Snapshots:
     async def _make(self, log: CellLog, folder: CellFolder, pointer: Pointer | None, workspace: Path) -> Pointer:
         """Do steps 1 to 3 of the module docstring: copy and pack the file, store it, publish its pointer."""
         copy = workspace / "copy"
-        log_seq, last_links_seq = await asyncio.to_thread(copy_cell, folder.frontier, copy)
+        log_seq, last_links_seq = await asyncio.to_thread(copy_cell, folder.frontier, copy, log.changes_format())
         name = f"{log.cell}-{log.epoch}-{log_seq}-{secrets.token_hex(3)}"
         before = None if pointer is None else pointer.last
         # Built on the snapshot before the last, so that the last and the new one share no object.
@@ -178,7 +178,7 @@ class Snapshots:
         return Snapshot(name, *at, digest, objects, made.size, stored, self._clock.now_s()), made
 
     async def divide(
-        self, folder: CellFolder, number: int, slots: tuple[int, int], prefixes: Sequence[str]
+        self, log: CellLog, folder: CellFolder, number: int, slots: tuple[int, int], prefixes: Sequence[str]
     ) -> tuple[int, bytes]:
         """Store some slots of a cell that is not open now as a new cell; return its last record and its pointer.
 
@@ -186,7 +186,7 @@ class Snapshots:
         """
         with _workspace(folder.path / ".split") as workspace:
             copy = workspace / "copy"
-            log_seq, last_links_seq = await asyncio.to_thread(copy_cell, folder.frontier, copy)
+            log_seq, last_links_seq = await asyncio.to_thread(copy_cell, folder.frontier, copy, log.changes_format())
             await asyncio.to_thread(extract_slots, copy, *slots, prefixes, log_seq)
             name = f"{number}-0-{log_seq}-{secrets.token_hex(3)}"
             snapshot, _ = await self._store(name, copy, (log_seq, last_links_seq), None, workspace)

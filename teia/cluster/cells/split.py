@@ -210,7 +210,7 @@ class Splitter:
         if await log.has_log(number):
             raise NumberTaken(f"cell {number} already exists; the agreement is outdated")
         slot = await asyncio.to_thread(_middle_of, folder, first, end)
-        seq, pointer = await snapshots.divide(folder, number, (slot, end), META_PREFIXES)
+        seq, pointer = await snapshots.divide(log, folder, number, (slot, end), META_PREFIXES)
         gone = await asyncio.to_thread(self._commit_split, folder, log, (number, pointer, seq), slot, end)
         _log.info(
             "cell=%d split slot=%d new cell=%d urls=%d seconds=%.1f",

@@ -11,14 +11,14 @@ from teia.sqlite import open_database, open_to_read, sqlite_errors
 
 def open_inbox(path: Path) -> AnnouncementInbox:
     """Open a collection's inbox for reading and writing; it is made if it is missing."""
-    return AnnouncementInbox(open_database(path, announce.DDL, announce.VERSION, announce.PRAGMAS))
+    return AnnouncementInbox(open_database(path, announce.SCHEMA))
 
 
 def counts_in(path: Path) -> dict[str, dict[str, int]]:
     """Return the counts of a collection's signals by kind and result."""
     if not path.exists():
         return {}
-    db = open_to_read(path, announce.VERSION)
+    db = open_to_read(path, announce.SCHEMA)
     try:
         with sqlite_errors(path):
             return announce.counts_of(db)

@@ -47,7 +47,7 @@ KINDS = {INDEXNOW: SignalKind.INDEXNOW, "websub": SignalKind.WEBSUB}
 def receive(path: Path, ping: IndexNowPing, clock: Clock) -> str:
     """Receive a ping for the collection with this inbox; return the state of its key."""
     now_s = clock.now_s()
-    db = open_database(path, announce.DDL, announce.VERSION, announce.PRAGMAS)
+    db = open_database(path, announce.SCHEMA)
     inbox = AnnouncementInbox(db)
     try:
         with sqlite_errors(path):

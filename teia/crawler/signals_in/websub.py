@@ -21,7 +21,7 @@ from teia.fetch.fetcher import PostBody
 from teia.signals import websub
 from teia.signals.announce import Announcement
 from teia.signals.websub import MEDIA_TYPE, WEBSUB, Hubs, HubTopic, parse_base_url, request_form
-from teia.sqlite import PRIVATE, open_database, sqlite_errors, transaction, unless_busy
+from teia.sqlite import open_database, sqlite_errors, transaction, unless_busy
 from teia.store.root import CollectionFolder
 
 CHECKED_AT_ONCE = 500
@@ -33,7 +33,7 @@ PAGES_OF_A_PUSH = 100
 
 def open_hubs(path: Path) -> Hubs:
     """Open a collection's hubs; the file is made if it is missing, readable for its owner alone."""
-    return Hubs(open_database(path, websub.DDL, websub.VERSION, websub.PRAGMAS, mode=PRIVATE))
+    return Hubs(open_database(path, websub.SCHEMA))
 
 
 @contextmanager

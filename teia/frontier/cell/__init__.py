@@ -4,6 +4,7 @@ cell             hosts and URLs: merge links, settle visits; start reading here
 schema           the tables
 connection       the open file, and its rows of `meta`
 journal          the changes of a transaction, for a cluster's log
+old_names        names of the version before, for nodes that know no others
 row_changes      changes as rows of tables: noted, encoded, applied
 rows             rows as values: links, queued URLs, ends of visits; URLs without their host
 take             read URLs from the queue on disk into memory

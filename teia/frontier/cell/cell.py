@@ -36,19 +36,15 @@ from teia.frontier.cell.journal import (
 )
 from teia.frontier.cell.rows import NOT_ARCHIVED, CaptureLocation, FoundUrl, PageRow, QueuedUrl, SettledVisit, merge_via
 from teia.frontier.cell.schema import (
-    DDL,
     LANE_DUE,
     LANE_NEW,
     LANE_REFRESH,
-    OUTLINKS,
-    PRAGMAS,
+    SCHEMA,
     STATE_DONE,
     STATE_EXCLUDED,
     STATE_FAILED,
     STATE_QUEUED,
-    VERSION,
 )
-from teia.frontier.cell.site_statements import TABLES
 from teia.frontier.cell.take import read_lane
 from teia.frontier.queue.order import TOP_SCORE, Order, breadth, is_aside, merge_hints, sequence_of
 from teia.frontier.queue.sydney import sample_links
@@ -56,9 +52,6 @@ from teia.lib.message import encoded
 from teia.records import NOT_MODIFIED
 from teia.sqlite import open_database, open_to_read, sqlite_errors, store_error
 from teia.urls import site_of, slot_of
-
-ADDED_TABLES = TABLES + OUTLINKS
-"""Tables that older cells may lack."""
 
 # Greatest number of host names in memory; the cache is cleared when it is full.
 HOST_CACHE = 200_000
@@ -102,12 +95,7 @@ class FrontierCell(CellConnection):
         self.journal = journal
         """Publisher of changes before they are committed, in a cluster; None on one machine."""
         kind = sqlite3.Connection if journal is None else RecordingConnection
-        super().__init__(
-            path,
-            open_to_read(path, VERSION)
-            if read_only
-            else open_database(path, DDL, VERSION, PRAGMAS, kind, ADDED_TABLES),
-        )
+        super().__init__(path, open_to_read(path, SCHEMA) if read_only else open_database(path, SCHEMA, kind))
         if journal is None and not read_only and not of_cluster and self.is_of_cluster:
             self.close()
             raise ClusterError(f"{path} belongs to a cluster; only `teia node` may change it")

@@ -66,7 +66,7 @@ class CellConnection:
 
     def has_table(self, name: str) -> bool:
         """Tell whether a table exists: a cell that an older teia wrote, opened read-only, may lack one."""
-        return self.row("SELECT 1 FROM sqlite_master WHERE name = ?", name) is not None
+        return self.row("SELECT 1 FROM pragma_table_info(?)", name) is not None
 
     # -- rows of `meta` ------------------------------------------------------------------------------------
 

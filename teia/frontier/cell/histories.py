@@ -1,4 +1,4 @@
-"""Histories of revisited pages and of their hosts: the tables `histories` and `manners`.
+"""Histories of revisited pages and of their hosts: the tables `histories` and `host_histories`.
 
 A first visit writes nothing here: it only yields its time, which is in `pages`. The records are bytes in this
 module; refresh/ interprets them.
@@ -60,14 +60,14 @@ def store_page(frontier: FrontierCell, row_key: RowKey, record: bytes, mask: byt
 
 def host_trust(frontier: FrontierCell, slot: int, host_id: int) -> tuple[bytes, bytes]:
     """Return the trust in a host's validators and the mask of its varying page parts; empty if unknown."""
-    sql = "SELECT trust, mask FROM manners WHERE slot = ? AND host_id = ?"
+    sql = "SELECT trust, mask FROM host_histories WHERE slot = ? AND host_id = ?"
     row: tuple[bytes, bytes] | None = frontier.db.execute(sql, (slot, host_id)).fetchone()
     return (b"", b"") if row is None else row
 
 
 def store_host_trust(frontier: FrontierCell, slot: int, host_id: int, trust: bytes, mask: bytes) -> None:
     """Store a host's trust and mask; inside a transaction."""
-    frontier.db.execute("INSERT OR REPLACE INTO manners VALUES (?, ?, ?, ?)", (slot, host_id, trust, mask))
+    frontier.db.execute("INSERT OR REPLACE INTO host_histories VALUES (?, ?, ?, ?)", (slot, host_id, trust, mask))
 
 
 def peers(frontier: FrontierCell, slot: int, host_id: int, key: int, limit: int) -> Iterator[Peer]:

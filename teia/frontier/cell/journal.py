@@ -6,12 +6,14 @@ changes are committed, so the file is always a prefix of the cell's log, and a n
 to an older copy of the file gets the same file. All code that writes to a cell is in the log without knowing it. A
 transaction that only posts links to other cells has a record without changes.
 
-There are two formats, and a node reads both. It writes the newest one that all nodes of its cluster can read, so that
-they can be upgraded one after another (docs/decisions/0037-row-changes.md):
+There are three formats, and a node reads all of them. It writes the newest one that all nodes of its cluster can read,
+so that they can be upgraded one after another (docs/decisions/0037-row-changes.md):
 
-    2  row changes (row_changes.py)
-    1  the statements with their values, in order; written while a node is there that reads nothing else. The effect
-       of a statement must follow from the tables and its values alone; SQL without clock or random functions does that
+    3  row changes (row_changes.py)
+    2  row changes with the names that tables and columns had before (old_names.py)
+    1  with those names: the statements with their values, in order; written while a node is there that reads nothing
+       else. The effect of a statement must follow from the tables and its values alone; SQL without clock or random
+       functions does that
        MessagePack [1, version of the tables, [statement, ...], [[number of one, [values, ...]], ...]]
 """
 
@@ -24,12 +26,11 @@ from typing import Any, Protocol
 import msgspec
 
 from teia.errors import ClusterError
-from teia.frontier.cell import row_changes
+from teia.frontier.cell.old_names import NEW_NAMES_FORMAT, OLD_VERSION, TO_NEW, TO_OLD, translate_statement
 from teia.frontier.cell.row_changes import DELETE_SLOTS, RowRecorder, RowWriter
-from teia.frontier.cell.schema import VERSION as TABLES_VERSION
 
 STATEMENTS = 1
-NEWEST_FORMAT = row_changes.FORMAT
+NEWEST_FORMAT = NEW_NAMES_FORMAT
 """Newest format of changes that this teia can read and write. A node announces it with its session."""
 
 LOG_SEQ = "log_seq"
@@ -79,11 +80,13 @@ class RecordingConnection(sqlite3.Connection):
         self._changes: list[tuple[int, list[Sequence[Any]]]] = []
         self.rows: RowRecorder | None = None
         """Recorder of row changes; None while statements are recorded."""
+        self._format = STATEMENTS
         self.deferred_meta: dict[str, Any] = {}
         """Rows of `meta` that are written with the next change: by themselves they are worth no record."""
 
     def set_format(self, wanted: int) -> None:
         """Choose the format of the next transaction's record; between transactions."""
+        self._format = wanted
         if (wanted == STATEMENTS) == (self.rows is None):
             return
         # All or nothing: with half of the triggers a record would lack changes.
@@ -133,8 +136,9 @@ class RecordingConnection(sqlite3.Connection):
     def recorded_changes(self) -> bytes:
         """Return the recorded changes, encoded."""
         if self.rows is not None:
-            return self.rows.encoded()
-        return _encode((STATEMENTS, TABLES_VERSION, list(self._statements), self._changes))
+            return self.rows.encoded(self._format)
+        statements = [translate_statement(TO_OLD, sql) for sql in self._statements]
+        return _encode((STATEMENTS, OLD_VERSION, statements, self._changes))
 
     def forget(self) -> None:
         """Clear the recorded changes."""
@@ -251,9 +255,9 @@ def _apply_statements(db: RecordingConnection, seq: int, changes: bytes) -> None
         _, tables, statements, done = _decode(changes)
     except msgspec.MsgspecError as error:
         raise ClusterError(f"the changes of record {seq} cannot be read: {error}") from error
-    if tables != TABLES_VERSION:
+    if tables != OLD_VERSION:
         raise ClusterError(
-            f"record {seq} was written by another version of teia (tables {tables}; here {TABLES_VERSION}); run the"
+            f"record {seq} was written by another version of teia (tables {tables}; here {OLD_VERSION}); run the"
             " same version on all nodes"
         )
     # All statements are checked before the first is executed: the record came from another machine.
@@ -261,8 +265,9 @@ def _apply_statements(db: RecordingConnection, seq: int, changes: bytes) -> None
         if not sql.lstrip()[:9].upper().startswith(_CHANGES):
             raise ClusterError(f"record {seq} contains `{sql.strip()[:60]}`, which is not a change of a cell")
     for number, rows in done:
+        sql = translate_statement(TO_NEW, statements[number])
         for row in rows:
-            db.execute_unrecorded(statements[number], row)
+            db.execute_unrecorded(sql, row)
 
 
 def note_seq(db: RecordingConnection, seq: int) -> None:

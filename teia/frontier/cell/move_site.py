@@ -5,9 +5,8 @@ message contains the rows as they are, including queue, schedule and history, an
 Host numbers are local to a cell: the receiver assigns new ones. The rows name the locations of its captures in the
 archive; the captures themselves stay.
 
-    a part:  "site" MessagePack, packed [version, version of the tables, site, hosts {number: name}, delays {host:
-    time},
-             note, [[table, [row, ...]], ...], is it the last]
+    a part:  "site" MessagePack, packed [version, version of the tables, site, hosts {number: name},
+             delays {host: time}, note, [[table, [row, ...]], ...], is it the last]
 
 The sender's transaction deletes the rows and posts the parts to the other cell, so that they are in the one atomic
 batch or nowhere. A part waits in the stream until the receiver's own transaction has it. So the site is never in
@@ -28,6 +27,7 @@ from isal import isal_zlib
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.mail import BULK_BYTES
+from teia.frontier.cell.old_names import NEW_NAMES_FORMAT, OLD_VERSION, TO_NEW, TO_OLD, translate_tables
 from teia.frontier.cell.schema import LANE_REFRESH
 from teia.frontier.cell.schema import VERSION as TABLES_VERSION
 from teia.urls import site_of, slot_of
@@ -99,6 +99,8 @@ def decode_part(bulk: bytes) -> SiteRows:
         part = _decode(unpacker.decompress(bulk[len(MARK) :], MAX_PART_BYTES))
     except (zlib.error, msgspec.MsgspecError) as error:
         raise ClusterError(f"a site from another cell cannot be read: {error}") from error
+    if part.version == VERSION and part.tables == OLD_VERSION:
+        return msgspec.structs.replace(part, tables=TABLES_VERSION, rows=translate_tables(TO_NEW, part.rows))
     if (part.version, part.tables) != (VERSION, TABLES_VERSION):
         raise ClusterError(
             f"a site was sent by another version of teia (parts {part.version}, tables {part.tables}; here "
@@ -142,9 +144,12 @@ def send(cell: FrontierCell, site: str, to_cell: int, delays: Mapping[str, float
     pieces = list(islice(_pieces(cell, site, names), MAX_PARTS + 1)) or [[]]
     if len(pieces) > MAX_PARTS:
         raise SiteTooLarge(f"{site} was not moved: it needs more than {MAX_PARTS} messages")
+    tables = TABLES_VERSION
+    if cell.journal.format < NEW_NAMES_FORMAT:
+        tables, pieces = OLD_VERSION, [translate_tables(TO_OLD, piece) for piece in pieces]
     for at, rows in enumerate(pieces):
         is_last = at == len(pieces) - 1
-        part = SiteRows(VERSION, TABLES_VERSION, site, names, dict(delays), note, rows, is_last, cell.knows_links)
+        part = SiteRows(VERSION, tables, site, names, dict(delays), note, rows, is_last, cell.knows_links)
         packed = MARK + isal_zlib.compress(_encode(part), 1)
         if len(packed) > MAX_PACKED_BYTES:
             raise SiteTooLarge(f"{site} was not moved: one of its messages would have {len(packed):,} bytes")

@@ -5,7 +5,7 @@ changes, and which of its columns, in a TEMP table. That includes changes by the
 takes the notes back. Before COMMIT the noted rows are read once, as they are by then. So a row that was written ten
 times is one change, and an update holds only the changed columns.
 
-    changes:  MessagePack [2, [[table, kind, columns, [row, ...]], ...]]
+    changes:  MessagePack [format, [[table, kind, columns, [row, ...]], ...]]
 
     cut     the rows of some slots were deleted: first slot, slot after the last one
     delete  the rows with these primary keys were deleted
@@ -13,7 +13,8 @@ times is one change, and an update holds only the changed columns.
     put     whole rows, new or replaced
 
 A table's kinds come in this order. The reader knows its own tables: a column that a record lacks gets its default, a
-table or column that the reader lacks is an error that names it. So a later version may add columns.
+table or column that the reader lacks is an error that names it. So a later version may add columns. Format 2 has the
+names of version 3 of the tables; they are translated when a record is written or read (old_names.py).
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from teia.errors import ClusterError
+from teia.frontier.cell.old_names import NEW_NAMES_FORMAT, TO_NEW, TO_OLD, translate_group
 
-FORMAT = 2
 DELETE_SLOTS = 'DELETE FROM "{}" WHERE slot >= ? AND slot < ?'
 _ALL = -1
 """Mask of a row that is new, replaced or deleted; of an updated row the mask has a bit for each changed column."""
@@ -143,9 +144,10 @@ class RowRecorder:
         sql = "SELECT EXISTS (SELECT 1 FROM touched WHERE mask <> 0) OR EXISTS (SELECT 1 FROM cuts)"
         return bool(self._execute(sql).fetchone()[0])
 
-    def encoded(self) -> bytes:
+    def encoded(self, format_: int) -> bytes:
         """Return the changes, encoded."""
-        return _encode((FORMAT, list(self._groups())))
+        names = TO_OLD if format_ < NEW_NAMES_FORMAT else {}
+        return _encode((format_, [translate_group(names, group) for group in self._groups()]))
 
     def clear(self) -> None:
         self._execute("DELETE FROM touched")
@@ -184,7 +186,9 @@ class RowWriter:
     def apply(self, seq: int, changes: bytes) -> None:
         """Apply the changes of a record; inside a transaction. ClusterError if they do not fit the tables."""
         try:
-            _, groups = _decode(changes)
+            format_, groups = _decode(changes)
+            if format_ < NEW_NAMES_FORMAT:
+                groups = [translate_group(TO_NEW, group) for group in groups]
             # All groups are checked before the first change: the record came from another machine.
             statements = [self._statement(*group[:3]) for group in groups]
             for (table, kind, _, rows), sql in zip(groups, statements, strict=True):

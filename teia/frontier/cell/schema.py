@@ -2,7 +2,8 @@
 
 The slot leads every key, so that splitting a cell is copying a range. A host's rows lie together, a URL is found by
 the 64-bit hash of its text. `tail` is the part of a URL after the host, with an `s` before it for https, so that
-the name is stored once. Times are Unix seconds. `user_version` is the version of this file; another one is refused.
+the name is stored once. Times are Unix seconds. `user_version` is the version of this file. Version 3 differs in names
+alone (`RENAMED`) and is migrated when it is opened; any other is refused.
 
     urls    every URL ever seen: its depth, number of in-links, sources (`found_by`, the bits BY_…) and state
     queue   the queued URLs, four lanes a host: NEW by the collection's order, DUE by time (retries), LATER for
@@ -10,27 +11,41 @@ the name is stored once. Times are Unix seconds. `user_version` is the version o
             (revisits.py); `urls` holds each one's place too, so that it is found without a search through its queue
     pages   the results of a URL's last visits: validators, digests, location of the capture. `change` numbers the
             pages in the order of their last changes, for the index to follow; `is_gone`: they left it
-    visits  one row a visit; `saw` is the result of comparing it with the one before (refresh/history.py)
-    histories, manners  revisited pages: the data from which change rates are learnt, and the varying parts of their
-            texts; the same of hosts, with the trust in their validators (histories.py)
-    said, speakers, voices  sites' reports of their pages' changes, and the trust in them (site_statements.py)
+    visits  one row a visit; `comparison` is the result of comparing it with the one before (refresh/history.py)
+    histories, host_histories  revisited pages: the data from which change rates are learnt, and the varying parts of
+            their texts; the same of hosts, with the trust in their validators (histories.py)
+    site_statements, statement_sources, signal_trust  sites' reports of their pages' changes, and the trust in them
+            (site_statements.py)
     outlinks  the links of each page that are counted in `in_links` (counted_links.py)
-    nearer  pages whose links lie nearer to a seed than is recorded (shorter_paths.py)
+    shorter_paths  pages whose links lie nearer to a seed than is recorded (shorter_paths.py)
     log     rows of the fetch log not yet rolled out to Parquet
     outbox  links for other cells, until those have them; `inbox` is the last number received from each sender
     probes  a host's answer for URLs that do not exist (soft404.py)
     samples, aliases  some pages of each host, and the names that are, or may be, one site (alias_evidence.py)
-    patterns, texts, spellings  the kinds of URLs of a host and their value (watch.py); a URL's `pattern` is negative
-            as long as only pages of that pattern link to it
+    patterns, text_hashes, spellings  the kinds of URLs of a host and their value (watch.py); a URL's `pattern` is
+            negative as long as only pages of that pattern link to it
     trails  only where the order is `focused`: the promise of the pages that link to a URL, and its own relevance;
             `rules` counts the kinds of pages that led to each kind
 """
 
 from __future__ import annotations
 
+from teia.frontier.cell.site_statements import TABLES
 from teia.lib.message import Message
+from teia.sqlite import Renamed, Schema
 
-VERSION = 3
+VERSION = 4
+RENAMED: Renamed = {
+    "manners": ("host_histories", {}),
+    "nearer": ("shorter_paths", {}),
+    "said": ("site_statements", {"said_s": "reported_s", "heard_s": "checked_s", "speaker": "source"}),
+    "speakers": ("statement_sources", {}),
+    "voices": ("signal_trust", {}),
+    "visits": ("visits", {"saw": "comparison"}),
+    "patterns": ("patterns", {"mother": "parent", "standing": "state", "doubt": "reason"}),
+    "texts": ("text_hashes", {"text": "hash"}),
+}
+"""Names of tables and columns in version 3, with the present ones (docs/decisions/0042-stored-names.md)."""
 
 # These numbers are stored; they do not say in which order lanes are read.
 LANE_LATER = -2
@@ -114,18 +129,18 @@ CREATE TABLE visits (
     slot INTEGER NOT NULL, host_id INTEGER NOT NULL, key INTEGER NOT NULL, time_s REAL NOT NULL,
     outcome TEXT NOT NULL, digest BLOB NOT NULL, changed INTEGER,
     file TEXT NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL,
-    saw INTEGER,
+    comparison INTEGER,
     PRIMARY KEY (slot, host_id, key, time_s)
 ) WITHOUT ROWID;
 CREATE TABLE histories (
     slot INTEGER NOT NULL, host_id INTEGER NOT NULL, key INTEGER NOT NULL, record BLOB NOT NULL, mask BLOB NOT NULL,
     PRIMARY KEY (slot, host_id, key)
 ) WITHOUT ROWID;
-CREATE TABLE manners (
+CREATE TABLE host_histories (
     slot INTEGER NOT NULL, host_id INTEGER NOT NULL, trust BLOB NOT NULL, mask BLOB NOT NULL,
     PRIMARY KEY (slot, host_id)
 ) WITHOUT ROWID;
-CREATE TABLE nearer (
+CREATE TABLE shorter_paths (
     slot INTEGER NOT NULL, host_id INTEGER NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (slot, host_id, key)
 ) WITHOUT ROWID;
 CREATE TABLE log (seq INTEGER PRIMARY KEY, row BLOB NOT NULL);
@@ -153,14 +168,14 @@ CREATE TABLE trails (
 ) WITHOUT ROWID;
 CREATE TABLE patterns (
     slot INTEGER NOT NULL, host_id INTEGER NOT NULL, number INTEGER NOT NULL, text TEXT NOT NULL,
-    mother INTEGER NOT NULL, standing INTEGER NOT NULL, doubt TEXT NOT NULL, credit REAL NOT NULL,
+    parent INTEGER NOT NULL, state INTEGER NOT NULL, reason TEXT NOT NULL, credit REAL NOT NULL,
     acquittals INTEGER NOT NULL, convictions INTEGER NOT NULL, refused INTEGER NOT NULL, given_up INTEGER NOT NULL,
     counts BLOB NOT NULL,
     PRIMARY KEY (slot, host_id, number)
 ) WITHOUT ROWID;
-CREATE TABLE texts (
-    slot INTEGER NOT NULL, host_id INTEGER NOT NULL, text INTEGER NOT NULL, pattern INTEGER NOT NULL,
-    PRIMARY KEY (slot, host_id, text)
+CREATE TABLE text_hashes (
+    slot INTEGER NOT NULL, host_id INTEGER NOT NULL, hash INTEGER NOT NULL, pattern INTEGER NOT NULL,
+    PRIMARY KEY (slot, host_id, hash)
 ) WITHOUT ROWID;
 CREATE TABLE spellings (
     slot INTEGER NOT NULL, host_id INTEGER NOT NULL, plain INTEGER NOT NULL, key INTEGER NOT NULL,
@@ -216,3 +231,5 @@ PRAGMAS = (
     "PRAGMA temp_store = MEMORY",
     "PRAGMA busy_timeout = 10000",
 )
+
+SCHEMA = Schema(VERSION, DDL, PRAGMAS, TABLES + OUTLINKS, RENAMED)

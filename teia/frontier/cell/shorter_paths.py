@@ -2,8 +2,8 @@
 
 The depth of a URL is the length of the shortest path found so far. A page that was read at depth 5 gave its links
 depth 6, or dropped them if that was too deep; if it is found at depth 2 later, its links lie at depth 3. The table
-`nearer` holds such pages, written with the link that shortened the path, until the crawler has updated the depth of
-their links (crawler/depths.py). That may bring other pages nearer, and so on; depths only ever fall, so it ends.
+`shorter_paths` holds such pages, written with the link that shortened the path, until the crawler has updated the depth
+of their links (crawler/depths.py). That may bring other pages nearer, and so on; depths only ever fall, so it ends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ShortenedPage:
 def add(cell: CellConnection, row_keys: Iterable[Sequence[int]]) -> None:
     """Store pages by slot, host id and key; inside a transaction. A page without a row has no links to update."""
     sql = """
-        INSERT OR IGNORE INTO nearer
+        INSERT OR IGNORE INTO shorter_paths
         SELECT slot, host_id, key FROM pages WHERE slot = ? AND host_id = ? AND key = ?
     """
     cell.db.executemany(sql, row_keys)
@@ -43,11 +43,12 @@ def add(cell: CellConnection, row_keys: Iterable[Sequence[int]]) -> None:
 def pending(cell: CellConnection, limit: int) -> list[ShortenedPage]:
     """Return some of the pages whose links lie nearer than is recorded, except those that no longer exist.
 
-    CROSS JOIN makes SQLite begin with `nearer`, which is small; otherwise it walks over all URLs, at every commit.
+    CROSS JOIN makes SQLite begin with `shorter_paths`, which is small; otherwise it walks over all URLs, at every
+    commit.
     """
     sql = """
         SELECT n.slot, n.host_id, n.key, u.depth, u.hops, p.file, p.offset, p.length, p.status, u.outcome
-        FROM nearer AS n
+        FROM shorter_paths AS n
         CROSS JOIN urls AS u ON u.slot = n.slot AND u.host_id = n.host_id AND u.key = n.key
         CROSS JOIN pages AS p ON p.slot = n.slot AND p.host_id = n.host_id AND p.key = n.key
         WHERE u.state = ? LIMIT ?
@@ -57,4 +58,4 @@ def pending(cell: CellConnection, limit: int) -> list[ShortenedPage]:
 
 def remove(cell: CellConnection, pages: Iterable[ShortenedPage]) -> None:
     row_keys = [(page.slot, page.host_id, page.key) for page in pages]
-    cell.db.executemany("DELETE FROM nearer WHERE slot = ? AND host_id = ? AND key = ?", row_keys)
+    cell.db.executemany("DELETE FROM shorter_paths WHERE slot = ? AND host_id = ? AND key = ?", row_keys)

@@ -22,6 +22,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CellConnection
 from teia.frontier.cell.journal import LOG_SEQ, applied_seq, delete_slots_of
 from teia.frontier.cell.mail import THE_STREAM
+from teia.frontier.cell.old_names import NEW_NAMES_FORMAT, rename_to_old
 from teia.frontier.cell.schema import LANE_REFRESH
 from teia.sqlite import sqlite_errors
 from teia.urls import site_of, slot_of
@@ -86,8 +87,8 @@ def extract_slots(copy: Path, first: int, end: int, named: Iterable[str], seq: i
         db.execute("VACUUM")
 
 
-def copy_cell(source: Path, target: Path) -> tuple[int, int]:
-    """Copy a cell's file between two commits, which continue meanwhile.
+def copy_cell(source: Path, target: Path, changes_format: int) -> tuple[int, int]:
+    """Copy a cell's file between two commits, which continue meanwhile, for all nodes that read this format of changes.
 
     Return its (last record, last links message).
     """
@@ -98,6 +99,8 @@ def copy_cell(source: Path, target: Path) -> tuple[int, int]:
     ):
         copy.execute("PRAGMA synchronous = OFF")
         cell.db.backup(copy)  # all pages in one step, so one state of the file
+        if changes_format < NEW_NAMES_FORMAT:
+            rename_to_old(copy)
         row = copy.execute("SELECT seq FROM inbox WHERE from_cell = ?", (THE_STREAM,)).fetchone()
         return applied_seq(copy), 0 if row is None else int(row[0])
 

@@ -28,9 +28,8 @@ from pathlib import Path
 
 from teia.config.sections import CourtesySettings
 from teia.frontier.queue.host_rules import agreements
-from teia.sqlite import open_database, open_to_read, sqlite_errors
+from teia.sqlite import Schema, open_database, open_to_read, sqlite_errors
 
-VERSION = 1
 LONG_DELAY_S = 60.0
 # Changes of the courtesy settings that are kept for audits.
 MAX_HISTORY = 500
@@ -38,15 +37,17 @@ FORGOTTEN_AFTER_S = 3_600.0
 """Age after which the entry of a ready place is deleted; a request cut off by a crash is younger."""
 
 _DDL = """
-CREATE TABLE places (
-    kind TEXT NOT NULL, name TEXT NOT NULL, ready_at_s REAL NOT NULL, rest_s REAL NOT NULL,
+CREATE TABLE delays (
+    kind TEXT NOT NULL, name TEXT NOT NULL, ready_at_s REAL NOT NULL, delay_s REAL NOT NULL,
     PRIMARY KEY (kind, name)
 ) WITHOUT ROWID;
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
-_SHARED = "CREATE TABLE IF NOT EXISTS shared (address TEXT PRIMARY KEY, sites INTEGER NOT NULL) WITHOUT ROWID"
+_SHARED = "CREATE TABLE IF NOT EXISTS shared (address TEXT PRIMARY KEY, sites INTEGER NOT NULL) WITHOUT ROWID;"
 """Created when it is missing, because older ledgers were written without it."""
 
+_PRAGMAS = ("PRAGMA journal_mode = WAL", "PRAGMA busy_timeout = 10000")
+SCHEMA = Schema(2, _DDL, _PRAGMAS, _SHARED, {"places": ("delays", {"rest_s": "delay_s"})})
 _SYNC = "PRAGMA synchronous = FULL"
 _DO_NOT_SYNC = "PRAGMA synchronous = NORMAL"
 
@@ -87,9 +88,7 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._db = open_database(path, _DDL, VERSION, ("PRAGMA journal_mode = WAL", "PRAGMA busy_timeout = 10000"))
-        with sqlite_errors(path):
-            self._db.execute(_SHARED)
+        self._db = open_database(path, SCHEMA)
 
     def open(self) -> bool:
         """Mark the ledger as in use; return True if the last user stopped cleanly."""
@@ -117,7 +116,7 @@ class Ledger:
         After a crash each place waits its `delay_s` again in full.
         """
         with sqlite_errors(self.path):
-            rows = self._db.execute("SELECT kind, name, ready_at_s, rest_s FROM places").fetchall()
+            rows = self._db.execute("SELECT kind, name, ready_at_s, delay_s FROM delays").fetchall()
         return [
             DelayEntry(kind, name, ready_at_s, min(delay_s, self.MAX_DELAY_S))
             for kind, name, ready_at_s, delay_s in rows
@@ -132,7 +131,7 @@ class Ledger:
             self._db.execute(_SYNC if any(row[3] > LONG_DELAY_S for row in rows) else _DO_NOT_SYNC)
             self._db.execute("BEGIN IMMEDIATE")
             try:
-                self._db.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?)", rows)
+                self._db.executemany("INSERT OR REPLACE INTO delays VALUES (?, ?, ?, ?)", rows)
                 self._db.executemany("INSERT OR REPLACE INTO shared VALUES (?, ?)", shared)
                 self._db.execute("COMMIT")
             finally:
@@ -147,7 +146,7 @@ class Ledger:
     def forget_expired(self, now_s: float) -> None:
         """Delete the places whose delay ended long ago."""
         with sqlite_errors(self.path):
-            self._db.execute("DELETE FROM places WHERE ready_at_s < ?", (now_s - FORGOTTEN_AFTER_S,))
+            self._db.execute("DELETE FROM delays WHERE ready_at_s < ?", (now_s - FORGOTTEN_AFTER_S,))
 
     def note_courtesy(self, now: CourtesyInForce) -> None:
         """Record the courtesy settings in force from a time on, if they differ from the last ones."""
@@ -165,7 +164,7 @@ class Ledger:
                 if clean:
                     # Delays that ended mean nothing after a clean stop. After a crash every place is needed
                     # (`all_entries`).
-                    self._db.execute("DELETE FROM places WHERE ready_at_s < ?", (now_s,))
+                    self._db.execute("DELETE FROM delays WHERE ready_at_s < ?", (now_s,))
                     self._mark("closed")
         finally:
             self._db.close()
@@ -175,7 +174,7 @@ def read_shared_addresses(path: Path) -> dict[str, int]:
     """Read the number of sites at shared addresses from a ledger that may be in use; empty if there is none."""
     if not path.exists():
         return {}
-    with closing(open_to_read(path, VERSION)) as db, sqlite_errors(path):
+    with closing(open_to_read(path, SCHEMA)) as db, sqlite_errors(path):
         has_any = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'shared'").fetchone()
         return dict(db.execute("SELECT address, sites FROM shared")) if has_any else {}
 
@@ -184,7 +183,7 @@ def read_courtesy_history(path: Path) -> list[CourtesyInForce]:
     """Read the history of our own delay from a ledger that may be in use; empty if there is none."""
     if not path.exists():
         return []
-    with closing(open_to_read(path, VERSION)) as db, sqlite_errors(path):
+    with closing(open_to_read(path, SCHEMA)) as db, sqlite_errors(path):
         return _history(db)
 
 
@@ -203,6 +202,15 @@ def read_servers(path: Path) -> dict[str, tuple[float, float]]:
     """Read each server's ready time and delay from a ledger that another process may be writing."""
     if not path.exists():
         return {}
-    with closing(open_to_read(path, VERSION)) as db, sqlite_errors(path):
-        rows = db.execute("SELECT name, ready_at_s, rest_s FROM places WHERE kind = 'server'")
+    with closing(open_to_read(path, SCHEMA)) as db, sqlite_errors(path):
+        rows = db.execute("SELECT name, ready_at_s, delay_s FROM delays WHERE kind = 'server'")
         return {name: (ready_at_s, delay_s) for name, ready_at_s, delay_s in rows}
+
+
+def read_ready_at_s(path: Path, host: str) -> float:
+    """Read the time when a server's delay ends from a ledger that another process may be writing; 0 if it has none."""
+    if not path.exists():
+        return 0.0
+    with closing(open_to_read(path, SCHEMA)) as db, sqlite_errors(path):
+        row = db.execute("SELECT ready_at_s FROM delays WHERE kind = 'server' AND name = ?", (host,)).fetchone()
+    return 0.0 if row is None else float(row[0])

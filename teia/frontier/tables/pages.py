@@ -181,8 +181,8 @@ def compared_visits(
 ) -> Iterator[tuple[int, float, int | None]]:
     """Yield (key, time, result of the comparison) of a host's visits that were compared or were the first good ones."""
     sql = """
-        SELECT key, time_s, saw FROM visits
-        WHERE slot = ? AND host_id = ? AND key BETWEEN ? AND ? AND (saw IS NOT NULL OR outcome = '200')
+        SELECT key, time_s, comparison FROM visits
+        WHERE slot = ? AND host_id = ? AND key BETWEEN ? AND ? AND (comparison IS NOT NULL OR outcome = '200')
         ORDER BY key, time_s LIMIT ?
     """
     return cell.rows(sql, slot, host_id, first, last, limit)

@@ -25,12 +25,9 @@ More are merged into one pattern.
 OTHER = "other"
 
 _COLUMNS = (
-    "number", "text", "mother", "standing", "doubt", "credit", "acquittals", "convictions", "refused", "given_up",
-)  # fmt: skip
-_FIELDS = (
     "number", "text", "parent", "state", "reason", "credit", "acquittals", "convictions", "refused", "given_up",
 )  # fmt: skip
-"""Attributes of `Pattern`, in the order of the columns."""
+"""Columns, and attributes of `Pattern`."""
 
 _NAMES = ", ".join(_COLUMNS)
 _MARKS = ", ".join("?" * (len(_COLUMNS) + 3))
@@ -107,7 +104,7 @@ class HostPatterns:
         sql = f"SELECT {_NAMES}, counts FROM patterns WHERE slot = ? AND host_id = ? ORDER BY number"  # noqa: S608  # our own names
         for *values, counts in cell.db.execute(sql, (self.slot, self.host_id)):
             of_all, of_tries, recent = _decode(counts)
-            pattern = Pattern(**dict(zip(_FIELDS, values, strict=True)))
+            pattern = Pattern(**dict(zip(_COLUMNS, values, strict=True)))
             pattern.state, pattern.reason = PatternState(pattern.state), WatchReason(pattern.reason)
             pattern.all, pattern.tries = Tally(*of_all), Tally(*of_tries)  # type: ignore[arg-type]  # all but `cost` are whole
             pattern.recent = recent
@@ -120,7 +117,7 @@ class HostPatterns:
         host_key = (self.slot, self.host_id)
         cell.db.executemany(
             f"INSERT OR REPLACE INTO patterns (slot, host_id, {_NAMES}, counts) VALUES ({_MARKS})",  # noqa: S608  # our own names
-            [(*host_key, *(getattr(each, name) for name in _FIELDS), _counts(each)) for each in patterns],
+            [(*host_key, *(getattr(each, name) for name in _COLUMNS), _counts(each)) for each in patterns],
         )
 
 
@@ -132,7 +129,7 @@ def suspicious_hosts(cell: CellConnection) -> list[tuple[str, int, int]]:
     """Return (name, host id, slot) of hosts with patterns that are, or were, held back or refused."""
     sql = """
         SELECT DISTINCT h.name, h.host_id, h.slot FROM patterns AS p JOIN hosts AS h ON h.host_id = p.host_id
-        WHERE p.standing <> ? OR p.refused > 0
+        WHERE p.state <> ? OR p.refused > 0
     """
     return list(cell.rows(sql, int(PatternState.OPEN)))
 

@@ -1,8 +1,8 @@
 """The watch for traps: the stored patterns of each host, and the URLs that wait or are given up because of them.
 
-    patterns   one row for each pattern of a requested host (suspicion.py describes them)
-    texts      hashes of all texts a host has served; a page with one of them has nothing new
-    spellings  hashes of plain spellings (spellings.py) of which another one was found first
+    patterns     one row for each pattern of a requested host (suspicion.py describes them)
+    text_hashes  hashes of all texts a host has served; a page with one of them has nothing new
+    spellings    hashes of plain spellings (spellings.py) of which another one was found first
 
 A cell calls the watch for four things. `classify`: a page links to a URL that was never seen; it returns the lane, or
 None if the URL is not stored. `count_link`: a page links to a queued URL. `count_visit` and `evaluate`: pages were
@@ -285,15 +285,16 @@ class TrapWatch:
         # Eight bytes tell the texts of one host apart, and fit into an INTEGER.
         text_key = (host.slot, host.host_id, int.from_bytes(text[:8], "big", signed=True))
         db = self._cell.db
-        if db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?, ?, ?)", (*text_key, pattern.number)).rowcount:
+        if db.execute("INSERT OR IGNORE INTO text_hashes VALUES (?, ?, ?, ?)", (*text_key, pattern.number)).rowcount:
             return None
-        row = db.execute("SELECT pattern FROM texts WHERE slot = ? AND host_id = ? AND text = ?", text_key).fetchone()
+        sql = "SELECT pattern FROM text_hashes WHERE slot = ? AND host_id = ? AND hash = ?"
+        row = db.execute(sql, text_key).fetchone()
         first = host.get(row[0])
         if first is None or not is_variant(first.text) or is_variant(pattern.text):
             return first
         first.count_duplicate()
         self._note(host, first)
-        sql = "UPDATE texts SET pattern = ? WHERE slot = ? AND host_id = ? AND text = ?"
+        sql = "UPDATE text_hashes SET pattern = ? WHERE slot = ? AND host_id = ? AND hash = ?"
         db.execute(sql, (pattern.number, *text_key))
         return None
 

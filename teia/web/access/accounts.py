@@ -30,10 +30,10 @@ from teia.web import limits
 from teia.web.access.change_log import ChangeLine, pack_changes
 from teia.web.access.roles import ALL_SCOPES, Role, TokenScope
 
-VERSION = 3
+VERSION = 4
 SCHEMA = """
     CREATE TABLE users (
-        name TEXT PRIMARY KEY, password TEXT, role INT, made_s REAL, seen_s REAL, choices TEXT NOT NULL DEFAULT '{}'
+        name TEXT PRIMARY KEY, password TEXT, role INT, made_s REAL, seen_s REAL, preferences TEXT NOT NULL DEFAULT '{}'
     ) WITHOUT ROWID;
     CREATE TABLE sessions (hash BLOB PRIMARY KEY, user TEXT, csrf TEXT, made_s REAL, seen_s REAL) WITHOUT ROWID;
     CREATE TABLE tokens (
@@ -43,11 +43,13 @@ SCHEMA = """
     CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
     CREATE TABLE audit (seq INTEGER PRIMARY KEY, time_s REAL, who TEXT, what TEXT, detail TEXT);
 """
-_FROM_2 = "ALTER TABLE users ADD COLUMN choices TEXT NOT NULL DEFAULT '{}'"
+_FROM_3 = "ALTER TABLE users RENAME COLUMN choices TO preferences"
+_FROM_2 = "ALTER TABLE users ADD COLUMN preferences TEXT NOT NULL DEFAULT '{}'"
 _FROM_1 = f"ALTER TABLE tokens ADD COLUMN scopes TEXT NOT NULL DEFAULT ''; {_FROM_2}"
 """Migrations from older versions.
 
 Version 1 had no scopes; an empty `scopes` column means all of them. Until version 2, preferences were in cookies only.
+In version 3 their column had another name.
 """
 
 
@@ -121,10 +123,10 @@ class Accounts:
     def _migrate(self, path: Path) -> None:
         with self._transaction() as db:
             version = self._version  # read inside the transaction: another server of this root may have migrated first
-            if version not in (0, 1, 2, VERSION):
+            if version not in (0, 1, 2, 3, VERSION):
                 raise StoreError(f"{path} is of version {version}, but this version of teia reads {VERSION}")
             # Not `executescript`: it commits first, and would end the transaction of the migration.
-            for statement in {0: SCHEMA, 1: _FROM_1, 2: _FROM_2}.get(version, "").split(";"):
+            for statement in {0: SCHEMA, 1: _FROM_1, 2: _FROM_2, 3: _FROM_3}.get(version, "").split(";"):
                 db.execute(statement)
             db.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -229,9 +231,9 @@ class Accounts:
         """Store a user's preferences; those that `preferences` does not name keep their values."""
         with self._transaction() as db:
             # A loop over zero or one row: a user removed in the meantime is ignored.
-            for before in db.execute("SELECT choices FROM users WHERE name = ?", (name,)).fetchall():
+            for before in db.execute("SELECT preferences FROM users WHERE name = ?", (name,)).fetchall():
                 text = json.dumps(json.loads(before[0]) | dict(preferences))
-                db.execute("UPDATE users SET choices = ? WHERE name = ?", (text, name))
+                db.execute("UPDATE users SET preferences = ? WHERE name = ?", (text, name))
 
     @staticmethod
     def _check_admin_stays(db: sqlite3.Connection, name: str) -> None:
@@ -273,7 +275,7 @@ class Accounts:
     def find_session(self, secret: str) -> UserSession | None:
         """Return the session of a secret; None if it has expired or its user was removed."""
         now_s = self._clock.now_s()
-        sql = """SELECT s.user, u.role, s.csrf, u.choices, s.made_s, s.seen_s
+        sql = """SELECT s.user, u.role, s.csrf, u.preferences, s.made_s, s.seen_s
                  FROM sessions AS s JOIN users AS u ON u.name = s.user WHERE s.hash = ?"""
         for user, role, csrf, preferences, made_s, seen_s in self._rows(sql, _hash(secret)):
             least_seen_s, least_made_s = _oldest_valid(now_s)

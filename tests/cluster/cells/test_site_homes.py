@@ -158,8 +158,10 @@ def test_a_site_takes_queue_schedule_and_history_along(cells: Cells) -> None:
 
 def test_every_table_with_rows_of_hosts_travels(cells: Cells) -> None:
     tables = move_site.tables_of(cells.cells[0])
-    assert {"urls", "queue", "pages", "visits", "histories", "robots", "manners", "patterns"} <= set(tables)
-    assert {"said", "speakers", "voices"} <= set(tables)  # how far a site's sitemaps are believed goes with it
+    assert {"urls", "queue", "pages", "visits", "histories", "robots", "host_histories", "patterns"} <= set(tables)
+    assert {"site_statements", "statement_sources", "signal_trust"} <= set(
+        tables
+    )  # how far a site's sitemaps are believed goes with it
     assert list(tables)[-1] == "queue"
 
 

@@ -212,7 +212,7 @@ def test_who_speaks_for_a_host_is_read_once_however_many_of_its_pages_are_settle
         hosts, prior = [here, other] * 20, plan.priors.of(columns.kind)
         SignalApplier(SETTINGS).intervals(frontier, hosts, [plan] * 40, columns, found, prior)
         frontier.db.set_trace_callback(None)
-    assert sum("FROM speakers" in sql for sql in asked) == 2
+    assert sum("FROM statement_sources" in sql for sql in asked) == 2
 
 
 def test_a_host_whose_sitemaps_stand_in_front_is_not_left_idle(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_cell_of_before_gets_the_tables_and_keeps_what_it_has(tmp_path: Path) 
     with offline_crawl(web, tmp_path, "http://a.test/") as crawl:
         crawl.run(1)
         for cell in crawl.crawl.committer.cells:
-            for name in ("said", "speakers", "voices"):
+            for name in ("site_statements", "statement_sources", "signal_trust"):
                 cell.frontier.db.execute(f"DROP TABLE {name}")
     with offline_crawl(web, tmp_path, "http://a.test/") as crawl:
         assert all(site_statements.has_tables(cell.frontier) for cell in crawl.crawl.committer.cells)

@@ -85,7 +85,7 @@ class Revisited:
 
     def sights(self) -> list[tuple[int | None, int | None]]:
         """What each visit of the URL saw, and whether that is a change."""
-        sql = "SELECT saw, changed FROM visits WHERE slot = ? AND host_id = ? AND key = ? ORDER BY time_s"
+        sql = "SELECT comparison, changed FROM visits WHERE slot = ? AND host_id = ? AND key = ? ORDER BY time_s"
         return self.frontier.db.execute(sql, self.place(URL)).fetchall()
 
     def history(self) -> History:
@@ -111,7 +111,7 @@ def count(frontier: FrontierCell, table: str) -> int:
 
 def test_a_first_visit_writes_no_history(revisited: Revisited) -> None:
     assert count(revisited.frontier, "pages") == len(WEB)
-    assert (count(revisited.frontier, "histories"), count(revisited.frontier, "manners")) == (0, 0)
+    assert (count(revisited.frontier, "histories"), count(revisited.frontier, "host_histories")) == (0, 0)
     assert revisited.freshness() is None
 
 
@@ -237,7 +237,7 @@ def test_teia_page_says_how_fast_a_page_changes(revisited: Revisited, tmp_path: 
     assert view(f"{URL}news/1.html").rate_per_day is None
 
 
-@pytest.mark.parametrize("change", ["histories SET record", "histories SET mask", "manners SET trust"])
+@pytest.mark.parametrize("change", ["histories SET record", "histories SET mask", "host_histories SET trust"])
 def test_a_record_that_is_none_is_named_with_its_file(revisited: Revisited, change: str) -> None:
     revisited.visit("<p>second</p>", ETag='"a"')
     revisited.visit("<p>third</p>", ETag='"b"')

@@ -95,7 +95,7 @@ def test_forged_pings_neither_silence_a_site_nor_bring_more_than_a_few_visits(tm
             assert said == ("asked" if number < KEYS_PER_HOST else "crowded")
             visits += run(crawl)
         assert visits == [f"{HERE}/"] * KEYS_PER_HOST
-        assert rows(crawl, "voices") == rows(crawl, "said") == 0
+        assert rows(crawl, "signal_trust") == rows(crawl, "site_statements") == 0
 
 
 def test_a_key_file_goes_before_new_pages_and_is_visited_though_none_are_wanted(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import zlib
 from contextlib import closing
 from pathlib import Path
@@ -12,22 +13,25 @@ import pytest
 
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.journal import RecordingConnection, applied_seq, apply
+from teia.frontier.cell.journal import NEWEST_FORMAT, RecordingConnection, applied_seq, apply
 from teia.frontier.cell.mail import post
-from teia.frontier.cell.row_changes import FORMAT
+from teia.frontier.cell.schema import RENAMED, VERSION
 from teia.frontier.cell.split import delete_slots
+from teia.sqlite import rename_tables
 from teia.urls import SLOTS
 
 from .random_cells import change_at_random, dump
+from .renamed_rows import contents
 from .test_journal import Kept, copied, found, write_some
 
 RECORDED = Path(__file__).with_name("format1.log")
+FORMATS = (1, 2, 3)
 
 
 def groups(changes: bytes) -> list[Any]:
     """Return the groups of a record: (table, kind, columns, rows)."""
     version, done = msgspec.msgpack.decode(changes)
-    assert version == FORMAT
+    assert version == NEWEST_FORMAT
     return done  # type: ignore[no-any-return]
 
 
@@ -43,13 +47,13 @@ def kept(cell: FrontierCell) -> Kept:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_transactions_give_the_same_file_in_both_formats(tmp_path: Path, seed: int) -> None:
-    journals = {number: Kept(number) for number in (1, 2)}
+def test_random_transactions_give_the_same_file_in_all_formats(tmp_path: Path, seed: int) -> None:
+    journals = {number: Kept(number) for number in FORMATS}
     for number, journal in journals.items():
         with closing(FrontierCell(tmp_path / f"{number}", journal=journal)) as cell:
             change_at_random(cell, seed, 40)
     expected = dump(tmp_path / "1")
-    assert dump(tmp_path / "2") == expected
+    assert dump(tmp_path / "2") == dump(tmp_path / "3") == expected
     for number, journal in journals.items():
         assert dump(copied(journal, tmp_path / f"copy of {number}")) == expected
 
@@ -58,9 +62,9 @@ def test_the_formats_may_change_from_record_to_record(tmp_path: Path) -> None:
     journal = Kept()
     with closing(FrontierCell(tmp_path / "a", journal=journal)) as cell:
         for turn in range(6):
-            journal.format = 1 + turn % 2
+            journal.format = FORMATS[turn % 3]
             change_at_random(cell, turn, 5)
-    assert {changes[1] for changes in journal.changes} == {1, 2}
+    assert {changes[1] for changes in journal.changes} == {*FORMATS}
     assert dump(copied(journal, tmp_path / "b")) == dump(tmp_path / "a")
 
 
@@ -71,17 +75,20 @@ def test_a_log_that_the_version_before_wrote_is_replayed(tmp_path: Path) -> None
     journal = Kept()
     journal.changes = records
     assert len(records) > 15
-    assert dump(copied(journal, tmp_path / "copy")) == expected
+    with closing(sqlite3.connect(tmp_path / "old")) as db:
+        db.executescript("\n".join(expected))
+        rename_tables(db, RENAMED, VERSION)
+    assert contents(copied(journal, tmp_path / "copy")) == contents(tmp_path / "old")
 
 
 def test_records_are_no_larger_than_those_of_statements(tmp_path: Path) -> None:
     sizes = {}
-    for number in (1, 2):
+    for number in FORMATS:
         journal = Kept(number)
         with closing(FrontierCell(tmp_path / f"{number}", journal=journal)) as cell:
             write_some(cell)
         sizes[number] = sum(map(len, journal.changes))
-    assert sizes[2] < sizes[1]
+    assert max(sizes[2], sizes[3]) < sizes[1]
 
 
 def test_every_table_is_recorded_whatever_its_columns_are_called(cell: FrontierCell) -> None:
@@ -146,13 +153,13 @@ def test_an_update_that_changes_nothing_is_no_record(cell: FrontierCell) -> None
 
 def test_a_transaction_that_only_posts_has_a_record_without_changes(cell: FrontierCell) -> None:
     """No statement without an effect has to carry the posts."""
-    for number in (2, 1):
+    for number in (3, 2, 1):
         kept(cell).format = number
         with cell.transaction():
             post(cell, 3, [found("/", "other.test")])
     empty = [msgspec.msgpack.decode(changes) for changes in kept(cell).changes]
-    assert empty == [[2, []], [1, 3, [], []]]
-    assert applied_seq(cell.db) == 2
+    assert empty == [[3, []], [2, []], [1, 3, [], []]]
+    assert applied_seq(cell.db) == 3
 
 
 def test_a_split_is_one_short_change_for_each_table(cell: FrontierCell) -> None:
@@ -202,9 +209,9 @@ def test_what_a_reader_does_not_know_is_named_and_nothing_is_changed(
 
 def test_a_record_of_a_later_format_is_refused_with_advice(cell: FrontierCell) -> None:
     assert isinstance(cell.db, RecordingConnection)
-    with pytest.raises(ClusterError, match=r"newer teia \(format 3 of changes, [^;]*; upgrade this node$"):
-        apply(cell.db, [(1, msgspec.msgpack.encode([3, []]))])
+    with pytest.raises(ClusterError, match=r"newer teia \(format 4 of changes, [^;]*; upgrade this node$"):
+        apply(cell.db, [(1, msgspec.msgpack.encode([4, []]))])
 
 
 def _changes(table: str, kind: str, columns: list[str], row: list[Any]) -> bytes:
-    return msgspec.msgpack.encode((FORMAT, [(table, kind, columns, [row])]))
+    return msgspec.msgpack.encode((NEWEST_FORMAT, [(table, kind, columns, [row])]))

@@ -34,4 +34,4 @@ def test_what_has_no_copy_is_not_remembered(cell: FrontierCell) -> None:
     add_links(cell, found(page(1), depth=5))
     settle(cell, items(cell)[0], STATE_DONE, "redirect")
     add_links(cell, found(page(1), depth=2))
-    assert cell.db.execute("SELECT count(*) FROM nearer").fetchone() == (0,)
+    assert cell.db.execute("SELECT count(*) FROM shorter_paths").fetchone() == (0,)

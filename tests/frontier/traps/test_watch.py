@@ -114,7 +114,7 @@ def test_what_is_given_up_says_so_and_whose_pattern_it_is(cell: FrontierCell) ->
     assert outcomes == {"trap"}
     number, _ = watch_of(cell).pop_changes()
     assert number == cell.db.execute("SELECT count(*) FROM urls WHERE outcome = 'trap'").fetchone()[0]
-    assert cell.db.execute("SELECT doubt FROM patterns WHERE given_up > 0").fetchall() == [(WatchReason.ALIKE,)]
+    assert cell.db.execute("SELECT reason FROM patterns WHERE given_up > 0").fetchall() == [(WatchReason.ALIKE,)]
 
 
 def test_doubtful_urls_wait_behind_everything_else(cell: FrontierCell) -> None:
@@ -246,7 +246,7 @@ def test_failed_transaction_leaves_nothing_behind(cell: FrontierCell) -> None:
         watch_of(cell).count_visit(host_id(cell), HOST, item, b"01234567", 1)
         cell.add_links([found("/cal/2026/12", via=abs(item.pattern))], NOW_S)
         watch_of(cell).evaluate()
-    assert cell.db.execute("SELECT count(*) FROM texts").fetchone() == (0,)
+    assert cell.db.execute("SELECT count(*) FROM text_hashes").fetchone() == (0,)
     assert watch_of(cell).host(host_id(cell), HOST).by_text == {}
     read(cell, item, "Nothing", "/cal/2026/12")
     assert_queue_and_urls_agree(cell)

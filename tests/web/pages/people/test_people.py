@@ -125,12 +125,13 @@ def test_an_operators_token_that_is_not_for_reading_sees_no_headline(web: Web, m
         assert ("7 running" in page) == is_shown
 
 
-OLDER = {1: "ALTER TABLE tokens DROP COLUMN scopes; ALTER TABLE users DROP COLUMN choices",
-         2: "ALTER TABLE users DROP COLUMN choices"}  # fmt: skip
+OLDER = {1: "ALTER TABLE tokens DROP COLUMN scopes; ALTER TABLE users DROP COLUMN preferences",
+         2: "ALTER TABLE users DROP COLUMN preferences",
+         3: "ALTER TABLE users RENAME COLUMN preferences TO choices"}  # fmt: skip
 """What makes a file as it was in an older version."""
 
 
-@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_two_servers_begin_at_once_after_an_update(tmp_path: Path, version: int) -> None:
     """The second one waits for the first, and then finds that there is nothing left to do."""
     path, clock = tmp_path / "web.sqlite", WallClock()
