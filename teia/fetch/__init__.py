@@ -13,7 +13,7 @@ Input is a URL to fetch now; output is one `Fetched`, also after any failure. On
         driver.py       libcurl's sockets and timers on the event loop
         wire.py         the requests sent: heads and pins
         answer.py       the answer received: counted, bounded, its framing judged
-        places.py       servers that may keep a connection open, and which of these are still open
+        keep_alive.py   servers that may keep a connection open, and which of these are still open
         outcome.py      tables from a transfer's end to its outcome
     robots.py       rules of a host's robots.txt; pure, opens nothing
 

@@ -34,8 +34,8 @@ from teia.fetch.answer import Answer, BodyMemory
 from teia.fetch.driver import Curl, CurlDriver
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard
+from teia.fetch.keep_alive import IdleSockets, KeepAliveBudget, Local
 from teia.fetch.outcome import FetchVerdict, StopReason, TransferEnd, classify
-from teia.fetch.places import IdleSockets, KeepAliveBudget, Local
 from teia.fetch.wire import Pin, RequestHeaders, pin_for, recipient_of, request_head, request_headers
 from teia.records import Fetched, Outcome
 

@@ -34,7 +34,7 @@ from teia.search.rank.semantic import Model
 from teia.search.rank.similar import Subject
 from teia.search.rank.statistics import Statistics
 from teia.search.serve.gateway import Gateway, QueryFanOut, Shards
-from teia.search.serve.inquiry import DEADLINE_S, QueryExecution, RankedPages, SearchComponents
+from teia.search.serve.query_execution import DEADLINE_S, QueryExecution, RankedPages, SearchComponents
 from teia.search.show.explain import explain_rows
 from teia.search.show.facets import collect_facets, start_facets
 from teia.search.show.messages import MessageKind, SearchMessage

@@ -4,23 +4,23 @@ import socket
 
 import pytest
 
-from teia.fetch import places as module
-from teia.fetch.places import NO_KEEP_ALIVE_S, IdleSockets, KeepAliveBudget
+from teia.fetch import keep_alive as module
+from teia.fetch.keep_alive import NO_KEEP_ALIVE_S, IdleSockets, KeepAliveBudget
 
 
 def test_round_robin_keeps_a_fixed_set() -> None:
-    places = KeepAliveBudget(2, idle_s=60)
-    rounds = [[places.admit(host, now_s) for host in "abcd"] for now_s in range(5)]
+    budget = KeepAliveBudget(2, idle_s=60)
+    rounds = [[budget.admit(host, now_s) for host in "abcd"] for now_s in range(5)]
     assert rounds == [[True, True, False, False]] * 5
 
 
 def test_room_is_free_again_when_its_server_was_idle_for_long() -> None:
-    places = KeepAliveBudget(1, idle_s=60)
-    assert places.admit("a", 0)
-    assert not places.admit("b", 60)
-    assert places.admit("b", 61)
-    assert not places.admit("a", 62)
-    assert len(places) == 1
+    budget = KeepAliveBudget(1, idle_s=60)
+    assert budget.admit("a", 0)
+    assert not budget.admit("b", 60)
+    assert budget.admit("b", 61)
+    assert not budget.admit("a", 62)
+    assert len(budget) == 1
 
 
 def test_no_budget_keeps_nothing() -> None:
@@ -28,21 +28,21 @@ def test_no_budget_keeps_nothing() -> None:
 
 
 def test_server_that_closes_without_a_word_loses_its_place_for_a_while() -> None:
-    places = KeepAliveBudget(1, idle_s=60)
-    assert places.admit("a", 0)
-    places.refuse_keep_alive("a", 1)
-    assert places.admit("b", 2)  # the place is another's
-    assert not places.admit("a", NO_KEEP_ALIVE_S)
-    assert places.admit("a", NO_KEEP_ALIVE_S + 100)
+    budget = KeepAliveBudget(1, idle_s=60)
+    assert budget.admit("a", 0)
+    budget.refuse_keep_alive("a", 1)
+    assert budget.admit("b", 2)  # the place is another's
+    assert not budget.admit("a", NO_KEEP_ALIVE_S)
+    assert budget.admit("a", NO_KEEP_ALIVE_S + 100)
     assert KeepAliveBudget(1, idle_s=60).admit("a", 0)
 
 
 def test_servers_that_close_without_a_word_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_REFUSED", 2)
-    places = KeepAliveBudget(9, idle_s=60)
+    budget = KeepAliveBudget(9, idle_s=60)
     for origin in "abc":
-        places.refuse_keep_alive(origin, 0)
-    assert [places.admit(origin, 1) for origin in "abc"] == [True, False, False]
+        budget.refuse_keep_alive(origin, 0)
+    assert [budget.admit(origin, 1) for origin in "abc"] == [True, False, False]
 
 
 @pytest.mark.parametrize("resets", [False, True])

@@ -1,7 +1,7 @@
 """One query on its way from a tree to results; `Searcher` (searcher.py) lists the steps.
 
-An inquiry lasts as long as its query. It sends all requests to shards through one `QueryFanOut`, so that there is one
-deadline, and a shard that fails is left out from then on.
+A `QueryExecution` lasts as long as its query. It sends all requests to shards through one `QueryFanOut`, so that there
+is one deadline, and a shard that fails is left out from then on.
 """
 
 from __future__ import annotations
