@@ -49,7 +49,7 @@ def test_wall_clock_sleeps_and_tells_calendar_time() -> None:
     run(main())
 
 
-def test_virtual_time_stands_still_until_told() -> None:
+def test_virtual_time_stands_still_until_it_is_advanced() -> None:
     async def main() -> None:
         clock = VirtualClock(start_s=1_000.0)
         await asyncio.sleep(0.01)  # the machine's time goes on

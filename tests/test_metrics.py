@@ -27,7 +27,7 @@ def test_every_number_is_exposed_with_help() -> None:
     assert all(family.documentation for family in families.values())
 
 
-def test_counters_and_gauges_are_told_apart() -> None:
+def test_counters_and_gauges_are_distinguished() -> None:
     metrics = Metrics()
     metrics.requests += 3
     metrics.in_flight = 2.5

@@ -68,7 +68,7 @@ def test_what_starts_none_is_not_taken_for_it() -> None:
     assert quick.starts(quietly) == set()
 
 
-def test_crawls_are_told_from_other_processes() -> None:
+def test_crawls_are_distinguished_from_other_processes() -> None:
     assert quick.starts(by_a_module) <= quick.CRAWLS
     assert not quick.starts(by_a_class) <= quick.CRAWLS
 

@@ -21,7 +21,7 @@ from teia.sqlite import PRIVATE, PUBLIC, Schema, create_database, open_database,
 from tests.frontier.cells import NOW_S, add_links, assert_counters_are_true, found, image, page
 
 
-def test_full_disk_is_said_and_changes_nothing(tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_changes_nothing(tmp_path: Path) -> None:
     cell = FrontierCell(tmp_path / "frontier.sqlite")
     add_links(cell, found(page(1)))
     before = image(cell)
@@ -88,7 +88,7 @@ def test_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(refusal.value)
 
 
-def test_reader_of_a_missing_or_empty_cell_is_told_so(tmp_path: Path) -> None:
+def test_reader_of_a_missing_or_empty_cell_gets_a_message(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="never crawled"):
         FrontierCell(tmp_path / "frontier.sqlite", read_only=True)
     (tmp_path / "frontier.sqlite").touch()
@@ -207,7 +207,7 @@ def test_where_files_need_names_sqlite_makes_its_own(tmp_path: Path, monkeypatch
     db.close()
 
 
-def test_new_file_in_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_new_file_in_a_folder_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"nowhere/words\.sqlite: cannot be created: No such file"):
         open_database(tmp_path / "nowhere" / "words.sqlite", WORDS)
 

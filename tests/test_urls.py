@@ -418,7 +418,7 @@ def test_a_site_is_an_end_of_its_host_and_its_own_site(url: str) -> None:
 @pytest.mark.parametrize(
     ("host", "address"), [("1.2.3.4", True), ("[::1]", True), ("1.2.3", False), ("a", False), ("::", True)]
 )
-def test_addresses_are_told_from_names(host: str, address: bool) -> None:
+def test_addresses_are_distinguished_from_names(host: str, address: bool) -> None:
     assert is_address(host) is address
 
 

@@ -29,7 +29,7 @@ def test_every_page_is_indexed(name: str, pages: list[Waiting], tmp_path: Path) 
     assert row["disk_bytes_per_page"] > row["n"]
 
 
-def test_rows_and_ratios_are_told() -> None:
+def test_rows_and_ratios_are_shown() -> None:
     result = measure(PAGES, rounds=1, progress=lambda _: None)
     assert [row["name"] for row in result["rows"]] == ["tantivy alone", "teia"]
     assert result["ratio"] > 0

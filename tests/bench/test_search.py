@@ -48,7 +48,7 @@ def test_the_papers_table_stands_beside_ours(result: dict[str, Any]) -> None:
     assert rows['"sistema de busca"']["found"] > 0
 
 
-def test_what_it_was_measured_on_is_told(result: dict[str, Any]) -> None:
+def test_a_result_states_what_it_was_measured_on(result: dict[str, Any]) -> None:
     assert result["collection"]["pages"] == PAGES
     assert result["collection"]["pages_per_s"] > 0
     assert result["all"]["threads"] >= 1

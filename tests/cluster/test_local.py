@@ -35,7 +35,7 @@ def settings(folder: Path) -> str:
 
 
 @pytest.mark.slow
-def test_a_node_is_told_in_one_line_what_is_wrong(nats: Nats, tmp_path: Path) -> None:
+def test_a_node_that_cannot_start_says_why_in_one_line(nats: Nats, tmp_path: Path) -> None:
     """Issue 7: wrong credentials, an unreachable NATS, a strategy that is not there; nothing is damaged."""
     make_key(tmp_path / "other.key")
     good = ["--nats", nats.servers.urls[0], "--key", str(nats.servers.key)]

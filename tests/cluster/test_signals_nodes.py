@@ -135,7 +135,7 @@ def test_pings_of_any_site_may_come_to_any_node(own_nats: Nats, tmp_path: Path) 
 
 
 @needs_squid
-def test_what_users_ask_one_cache_for_is_renewed_by_the_owners(own_nats: Nats, tmp_path: Path) -> None:
+def test_pages_that_users_request_of_one_cache_are_refreshed_by_their_owners(own_nats: Nats, tmp_path: Path) -> None:
     """C7: one node hears the cache, and each keeper takes its pages from there; no server is asked."""
 
     async def main() -> None:

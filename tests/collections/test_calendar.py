@@ -139,7 +139,7 @@ def test_starts_rise_and_none_is_before_the_first_or_after_the_last(found: Sched
 
 
 @given(schedules, some.timedeltas(timedelta(0), timedelta(days=300)))
-def test_whoever_asks_when_is_told_the_same_starts(found: Schedule, passed: timedelta) -> None:
+def test_every_caller_gets_the_same_next_starts(found: Schedule, passed: timedelta) -> None:
     """Starts counted from the first one, starts after an instant and the last before it are one list."""
     assume(found.period is not None and found.period.unit != "minute")  # there would be too many to count them all
     now_s = found.first.replace(tzinfo=found.zone).timestamp() + passed.total_seconds()

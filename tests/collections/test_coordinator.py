@@ -330,7 +330,7 @@ def test_a_run_at_once_visits_everything_again_and_is_the_only_one(tmp_path: Pat
     assert len(first.visits()) == len(second.visits()) == 4
 
 
-def test_whoever_waits_can_be_asked_for_a_run_now(tmp_path: Path) -> None:
+def test_a_waiting_crawler_can_be_requested_to_run_now(tmp_path: Path) -> None:
     web = ScriptedWeb({"a.test": site(3)})
 
     async def ask(coordinator: Coordinator, clock: LeapingClock, root: Root) -> None:

@@ -105,13 +105,13 @@ CONFIG = Config(
         ("javascript:alert(1)", None, False, "it is not an http or https URL"),
     ],
 )
-def test_the_whole_way_is_told(typed: str, url: str | None, is_crawled: bool, why: str) -> None:
+def test_all_steps_of_the_decision_are_shown(typed: str, url: str | None, is_crawled: bool, why: str) -> None:
     tried = UrlTester(CONFIG).test(typed)
     assert (tried.url, tried.is_crawled, tried.why) == (url, is_crawled, why)
     assert (tried.steps[-1].name == "robots") == (url is not None)
 
 
-def test_a_host_of_the_seeds_is_kept_without_a_rule_and_that_is_said() -> None:
+def test_a_host_of_the_seeds_is_kept_without_a_rule_and_that_is_reported() -> None:
     kept = UrlTester(CONFIG).test("http://a.test/x")
     assert [step.detail for step in kept.steps if step.name == "rules"] == ["it is on the host of a seed: host:a.test"]
     assert kept.robots == "not asked"

@@ -159,7 +159,7 @@ def test_a_commit_that_failed_on_a_full_disk_is_repeated_and_counts_once(
     assert sum(cell.frontier.known for cell in owned.crawl.committer.cells) == len(WEB)
 
 
-def test_an_error_that_no_step_can_mend_ends_the_commit(owned: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_no_step_can_handle_ends_the_commit(owned: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise StoreError("the database is damaged")
 

@@ -115,7 +115,7 @@ def test_every_figure_of_the_readme_is_one_of_the_page_of_figures() -> None:
     assert not [(number, what) for number, what in figures if number not in measured]
 
 
-def test_figures_that_are_saved_are_those_that_are_told() -> None:
+def test_saved_figures_are_those_in_the_documents() -> None:
     """The rows beside other crawlers and of politeness, as the bench last saved them."""
     told = text_of("docs/measured.md")
     for row in json.loads(text_of("bench/results/crawl.json"))["rows"]:

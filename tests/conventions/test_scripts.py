@@ -51,7 +51,7 @@ def test_an_apt_get_that_is_held_up_for_ever_is_given_up(tmp_path: Path) -> None
     assert "could not install thing" in done.stderr
 
 
-def test_what_fails_otherwise_is_said_at_once_and_without_addresses(tmp_path: Path) -> None:
+def test_what_fails_otherwise_is_reported_at_once_and_without_addresses(tmp_path: Path) -> None:
     done, asked = _need(tmp_path, 10_000, BROKEN)
     assert (done.returncode, asked) == (1, ["update", "install"])
     assert "404  Not Found" in done.stderr

@@ -57,7 +57,7 @@ def test_a_paused_host_gets_no_request_until_it_is_resumed(tmp_path: Path) -> No
     assert {f"{A}{link}" for link in LINKS} <= set(asked), "then it is asked for the rest"
 
 
-def test_a_host_rests_longer_than_the_others_and_tells_its_rules_anew(tmp_path: Path) -> None:
+def test_a_host_has_a_longer_delay_than_the_others_and_its_robots_txt_is_fetched_again(tmp_path: Path) -> None:
     def meanwhile(root: Root) -> None:
         until(lambda: visited(root, A) >= 2)
         control = Inbox(root.path / "control.sqlite")

@@ -27,7 +27,7 @@ def visit(number: int, waited_s: float | None = None, delay_s: float | None = No
     return made
 
 
-def test_what_is_told_is_bounded_however_much_goes_on() -> None:
+def test_the_shown_requests_are_bounded_however_many_there_are() -> None:
     live, clock = LiveRequests(), VirtualClock(1_000.0)
     for number in range(500):
         live.note_start(visit(number))

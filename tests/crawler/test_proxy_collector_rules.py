@@ -97,7 +97,9 @@ def test_an_answer_says_itself_whether_it_comes_from_the_cache(fields: bytes, is
     assert is_from_cache(b"HTTP/1.1 200 OK\r\n" + fields + b"\r\n\r\n") is is_one
 
 
-def test_a_proxy_that_asks_servers_in_our_name_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_proxy_that_sends_requests_in_our_name_is_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """C7: a server is not asked without its rest because a proxy does not keep to only-if-cached."""
     with offline_crawl(WEB, tmp_path, f"{HERE}/", **SETTINGS) as crawl, caplog.at_level(logging.WARNING):
         crawl.run()
@@ -115,7 +117,7 @@ def test_a_proxy_that_asks_servers_in_our_name_is_left_alone(tmp_path: Path, cap
         assert [each.name for each in caplog.records] == [proxy_collector.__name__], "it is told once"
 
 
-def test_a_proxy_that_answers_from_its_cache_is_asked_for_several_pages_at_once(tmp_path: Path) -> None:
+def test_a_proxy_that_answers_from_its_cache_gets_several_requests_at_once(tmp_path: Path) -> None:
     with offline_crawl(WEB, tmp_path, f"{HERE}/", **SETTINGS) as crawl:
         crawl.run()
         proxy = Proxy(crawl)
@@ -127,7 +129,7 @@ def test_a_proxy_that_answers_from_its_cache_is_asked_for_several_pages_at_once(
         assert len(proxy.waiting) == AT_ONCE
 
 
-def test_a_new_page_whose_host_went_to_another_node_while_the_cache_was_asked_is_let_go_of(tmp_path: Path) -> None:
+def test_a_new_page_whose_host_moved_to_another_node_during_the_cache_request_is_dropped(tmp_path: Path) -> None:
     """Else it is under way for ever, and a crawl that ends when nothing is never does."""
     with offline_crawl(WEB, tmp_path, f"{HERE}/", **SETTINGS) as crawl:
         crawl.run()
@@ -165,9 +167,7 @@ def test_the_collector_keeps_to_the_limits_of_the_crawl(tmp_path: Path, limits: 
         assert proxy.counts().get("refused", 0) == 1 - asked
 
 
-def test_what_is_heard_when_there_is_no_room_is_counted_and_not_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_signals_without_room_are_counted_and_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announcements, "MAX_RECEIVED", 10)
     looked_at: list[str] = []
     monkeypatch.setattr(proxy_collector, "canonicalize", lambda url, _: looked_at.append(url) or url)

@@ -171,7 +171,7 @@ def test_a_stop_that_waits_for_nothing_names_what_it_has_cut_off(
     assert "without waiting" not in caplog.text
 
 
-def test_a_commit_that_does_not_end_is_left_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_does_not_end_is_left_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "COMMIT_S", 0.3)
     is_stuck, may_go = Event(), Event()
     archive, left = Committer._archive, list[Committer]()

@@ -338,7 +338,7 @@ async def _hung_up(server: HostileServer, times: int) -> None:
 
 
 @pytest.mark.parametrize("hangs_up", [sends(page()), sends_then_resets(page())], ids=["closes", "resets"])
-def test_connection_that_the_server_closed_without_a_word_is_not_asked_again(hangs_up: Behaviour) -> None:
+def test_connection_that_the_server_closed_without_notice_is_not_used_again(hangs_up: Behaviour) -> None:
     """Seen: half of all requests failed. libcurl looks at a kept connection only when it rested for a second."""
 
     async def run(server: HostileServer) -> list[str]:

@@ -64,7 +64,7 @@ def test_shortest_ttl_of_the_chain_counts() -> None:
     with_server(test, chain)
 
 
-def test_ipv6_is_asked_only_where_there_is_no_ipv4() -> None:
+def test_ipv6_is_queried_only_where_there_is_no_ipv4() -> None:
     async def test(resolver: CaresResolver, server: NameServer, clock: VirtualClock) -> None:
         assert (await resolver.resolve("both.test")).addresses == ("127.77.0.1",)
         assert (await resolver.resolve("six.test")).addresses == ("2a00::1",)

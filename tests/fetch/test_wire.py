@@ -45,7 +45,7 @@ def test_request_head_is_what_a_server_reads() -> None:
     )
 
 
-def test_a_cache_is_asked_for_the_whole_url_and_only_for_what_it_has() -> None:
+def test_a_cache_is_requested_for_the_whole_url_and_only_for_what_it_has() -> None:
     request = FetchRequest("https://a.test:8443/x?y", "127.0.0.1", 3128, accept="text/html", cache_only=True)
     asked, parts = recipient_of(request), urls.split(request.url)._replace(target=request.url)
     headers = request_headers(request, "teia/1", keep=True)

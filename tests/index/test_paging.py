@@ -73,7 +73,9 @@ def test_the_read_ahead_of_a_disk_and_of_a_part_of_one_are_known(tmp_path: Path)
         assert paging.read_ahead_kb(tmp_path, devices) == 4096
 
 
-def test_only_mappings_on_disks_that_read_much_ahead_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_mappings_on_disks_that_read_much_ahead_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "other").mkdir()
     held = []

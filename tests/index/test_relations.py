@@ -80,7 +80,7 @@ def test_more_than_were_requested_are_counted(index: CellIndex) -> None:
     index.close()
 
 
-def test_where_there_is_no_index_nothing_is_said_and_none_is_made(tmp_path: Path) -> None:
+def test_without_an_index_nothing_is_returned_and_none_is_made(tmp_path: Path) -> None:
     assert linking_pages(tmp_path / "index", TARGET, 10) is None
     (tmp_path / "index").mkdir()
     assert linking_pages(tmp_path / "index", TARGET, 10) is None

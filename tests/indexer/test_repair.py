@@ -117,7 +117,7 @@ def asked(root: Root) -> tuple[int, tuple[str, ...]]:
 # ---- saying it ------------------------------------------------------------------------------------------------------
 
 
-def test_an_index_that_fell_behind_is_told_by_the_audit_the_status_and_the_search(
+def test_an_index_that_fell_behind_is_reported_by_the_audit_the_status_and_the_search(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("teia.indexer.indexer.STEP_CHANGES", 1)
@@ -145,7 +145,7 @@ def test_pages_that_wait_for_an_indexer_at_work_are_no_violations(root: Root, mo
         assert read_index_state(root.collection("main")).is_being_written
 
 
-def test_a_deleted_cell_is_told_by_the_search_and_made_anew_by_the_next_indexer(root: Root) -> None:
+def test_a_deleted_index_is_reported_by_the_search_and_built_again_by_the_next_indexer(root: Root) -> None:
     work(root)
     cells = root.collection("main").cells()
     (other,) = [cell for cell in cells if cell != busy_cell(root)]
@@ -164,7 +164,7 @@ def test_a_deleted_cell_is_told_by_the_search_and_made_anew_by_the_next_indexer(
 # ---- mending it -----------------------------------------------------------------------------------------------------
 
 
-def test_an_indexer_whose_index_is_deleted_under_its_hands_ends_and_says_so(root: Root) -> None:
+def test_an_indexer_whose_index_is_deleted_while_it_runs_ends_and_reports_it(root: Root) -> None:
     async def deleted(follower: CollectionFollower) -> None:
         await follower.finish()
         shutil.rmtree(busy_cell(root).index)
@@ -490,7 +490,7 @@ def test_a_collection_whose_index_another_process_writes_does_not_hold_up_the_ot
     asyncio.run(crawl())
 
 
-def test_one_of_several_collections_that_is_out_in_the_end_is_told_and_the_others_are_finished(
+def test_one_of_several_collections_that_is_out_in_the_end_is_reported_and_the_others_are_finished(
     root: Root, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     followers = Followers(root, capfd, monkeypatch)
@@ -703,7 +703,7 @@ def copy(root: Root, crawled: Crawled, path: str) -> bytes:
         return lookup.capture(f"http://x.test:{crawled.port}{path}").payload
 
 
-def test_a_page_whose_copy_is_damaged_is_told_of_and_stored_whole_when_it_comes_again(
+def test_a_page_with_a_damaged_capture_is_reported_and_stored_whole_at_its_next_visit(
     crawled: Crawled, root: Root, tmp_path: Path
 ) -> None:
     before = copy(root, crawled, "/3")

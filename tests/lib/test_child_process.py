@@ -48,7 +48,7 @@ def test_a_child_outlives_the_thread_that_asked_for_it_and_ends_with_the_process
     owner.end()
 
 
-def test_a_child_may_be_told_to_outlive_its_parent() -> None:
+def test_a_child_may_outlive_its_parent_on_request() -> None:
     start = f"ChildProcess({SLEEP!r}, stdout=DEVNULL, on_parent_death=None).pid"
     program = f"from teia.lib.child_process import *; print({start}, flush=True)"
     owner = ChildProcess([sys.executable, "-c", program], stdout=PIPE)

@@ -41,7 +41,7 @@ def test_one_word_among_hundreds_is_not_a_topic() -> None:
     assert not relevant(model, f"{filler} telescope")
 
 
-def test_examples_are_told_from_other_topics_in_the_same_language() -> None:
+def test_examples_are_distinguished_from_other_topics_in_the_same_language() -> None:
     model = learn_topic([], STARS[:2], {"bread": BREAD[:2]})
     assert relevant(model, STARS[2])
     assert not relevant(model, BREAD[2])
@@ -104,7 +104,7 @@ def test_any_text_gets_a_score_of_a_hundred_or_less(text: str) -> None:
     assert judged is None or (0 <= judged.score <= 100 and 0 <= judged.kind <= 2)
 
 
-def test_topics_of_the_lab_are_told_apart_in_both_languages() -> None:
+def test_topics_of_the_lab_are_distinguished_in_both_languages() -> None:
     """Half of each topic's sentences to learn from, the other half to judge."""
     chance = random.Random(2)
     seen: dict[str, list[str]] = {}

@@ -96,7 +96,7 @@ def watching(tmp_path: Path, copies: CaptureReader) -> Iterator[Watching]:
         yield Watching(Revisited(offline), copies, open_root(tmp_path / "data").collection("main"))
 
 
-def test_a_page_that_changed_is_told_with_what_is_different(watching: Watching) -> None:
+def test_the_notice_of_a_changed_page_shows_the_difference(watching: Watching) -> None:
     watched = watching.subscribe(url=URL)
     other = watching.subscribe(url=OTHER)
     assert watching.look() == 0, "nothing has changed since"
@@ -116,7 +116,7 @@ def test_a_page_that_changed_is_told_with_what_is_different(watching: Watching) 
     assert watching.told(other) == []
 
 
-def test_every_change_is_told_in_its_order_also_long_after_and_that_a_page_is_gone(watching: Watching) -> None:
+def test_every_change_is_notified_in_order_also_long_after_and_that_a_page_is_gone(watching: Watching) -> None:
     watched = watching.subscribe(url=URL)
     for text in ("second", "third"):
         watching.revisited.visit(f"<p>{text}</p>")
@@ -132,7 +132,7 @@ def test_every_change_is_told_in_its_order_also_long_after_and_that_a_page_is_go
     assert changed == ["second", "third"]
 
 
-def test_parts_that_come_and_go_are_not_told_once_they_are_known(watching: Watching) -> None:
+def test_parts_that_come_and_go_cause_no_notice_once_they_are_known(watching: Watching) -> None:
     """The judge's mask (F3): what it calls cosmetic, nobody hears of."""
     watched = watching.subscribe(url=URL)
     for number in range(40):

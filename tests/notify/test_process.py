@@ -185,7 +185,7 @@ def started(root: Root) -> ChildProcess:
     return ChildProcess(command_of(run_notifier, str(root.path)), stdin=PIPE)
 
 
-def test_a_courier_that_is_killed_while_it_tells_loses_nothing_and_repeats_only_what_was_under_way(post: Post) -> None:
+def test_a_notifier_killed_while_it_sends_loses_nothing_and_repeats_only_what_was_under_way(post: Post) -> None:
     """kill -9 between the message and its answer; the real process on real sockets."""
     running: list[ChildProcess] = []
     kills = iter((True,))
@@ -210,7 +210,7 @@ def test_a_courier_that_is_killed_while_it_tells_loses_nothing_and_repeats_only_
     assert (post.state().delivered, post.state().waiting) == (2, 0)
 
 
-def test_one_courier_of_a_root_works_at_a_time(post: Post) -> None:
+def test_one_notifier_of_a_root_works_at_a_time(post: Post) -> None:
     with notifier_lock(post.root) as first, notifier_lock(post.root) as second:
         assert (first, second) == (True, False)
 
@@ -326,7 +326,7 @@ def test_a_host_gets_one_message_a_second_whoever_sends_it() -> None:
     assert (places.has_room(HUBS), places.has_room(WEBHOOKS)) == (False, True), "hubs that are slow hold up no webhook"
 
 
-def test_two_collections_do_not_ask_one_hub_at_once(tmp_path: Path) -> None:
+def test_two_collections_do_not_request_one_hub_at_once(tmp_path: Path) -> None:
     clock = VirtualClock(1e9)
     config = Config()
     config = replace(
@@ -358,7 +358,7 @@ def test_two_collections_do_not_ask_one_hub_at_once(tmp_path: Path) -> None:
     assert asked == [1, 1, 2], "after the rest of the collection's setting, and not before"
 
 
-def test_what_arrives_and_cannot_be_written_down_is_not_told_again_every_second(
+def test_a_delivery_that_cannot_be_recorded_is_not_repeated_every_second(
     post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Receiver() as receiver:

@@ -68,7 +68,9 @@ def by_integral(world: RefreshWorld, row: int, visits: list[float]) -> float:
 
 @settings(max_examples=100)
 @given(small_worlds(budget=False), st.data())
-def test_even_visits_are_as_good_as_said_and_no_others_are_better(world: RefreshWorld, data: st.DataObject) -> None:
+def test_even_visits_are_as_good_as_predicted_and_no_others_are_better(
+    world: RefreshWorld, data: st.DataObject
+) -> None:
     counts = np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(world), max_size=len(world))))
     best = formulas.even_staleness(world, counts)
     rows = np.repeat(np.arange(len(world)), counts)

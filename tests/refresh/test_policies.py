@@ -34,7 +34,7 @@ def test_every_policy_of_the_paper_and_the_modern_ones_are_there() -> None:
     assert all(find_policy(name).name == name for name in NAMES)
 
 
-def test_an_unknown_policy_is_told_the_nearest() -> None:
+def test_the_message_on_an_unknown_policy_names_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"unknown policy 'pspp'; did you mean psp\?"):
         find_policy("pspp")
 

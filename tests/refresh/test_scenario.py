@@ -64,7 +64,7 @@ def test_a_broken_row_is_named(tmp_path: Path, text: str, words: str) -> None:
         read_scenario(written(tmp_path, text))
 
 
-def test_a_file_that_is_none_is_said(tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         read_scenario(tmp_path / "nowhere.csv")
     (tmp_path / "octets").write_bytes(b"page,\xff\xfe")

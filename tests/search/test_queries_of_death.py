@@ -133,7 +133,7 @@ def test_a_mebibyte_is_read_in_a_second(name: str) -> None:
         ("open quote", NoteKind.QUOTE_OPEN),
     ],
 )
-def test_what_a_limit_took_away_is_said(name: str, kind: NoteKind) -> None:
+def test_what_a_limit_cut_off_is_reported(name: str, kind: NoteKind) -> None:
     assert kind in {note.kind for note in parse(DEADLY[name]).notes}
 
 
@@ -145,7 +145,7 @@ def test_what_a_limit_took_away_is_said(name: str, kind: NoteKind) -> None:
         ("stars", NoteKind.PREFIXES),
     ],
 )
-def test_what_a_limit_took_from_a_long_text_is_said(name: str, kind: NoteKind) -> None:
+def test_what_a_limit_took_from_a_long_text_is_reported(name: str, kind: NoteKind) -> None:
     assert kind in {note.kind for note in parse(LONG[name]).notes}
 
 

@@ -94,7 +94,7 @@ def test_a_torn_compressed_log_is_read_as_far_as_it_goes(tmp_path: Path) -> None
     assert lines["torn"] == 1
 
 
-def test_who_asked_is_not_looked_at() -> None:
+def test_the_client_of_an_access_log_line_is_not_read() -> None:
     asked = parse_line(SQUID, "squid")
     assert asked is not None
     assert "10.1.2.3" not in str(asked)

@@ -24,7 +24,7 @@ def test_an_announcement_waits_until_it_is_settled(tmp_path: Path) -> None:
     again.close()
 
 
-def test_what_is_said_again_is_one_announcement_and_keeps_its_place(tmp_path: Path) -> None:
+def test_a_repeated_signal_is_one_announcement_and_keeps_its_place(tmp_path: Path) -> None:
     inbox = open_inbox(tmp_path / "signals.sqlite")
     inbox.put([said("http://a/", 1.0), said("http://a/", 9.0), said("http://a/", 9.0, times=3)])
     (one,) = inbox.due(PROXY, 2.0, 10)

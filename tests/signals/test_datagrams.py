@@ -122,7 +122,7 @@ def test_what_is_no_socket_is_left_alone(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["no/such/folder", "x" * 200])
-def test_a_place_that_cannot_be_is_told_in_a_line(path: Path, name: str) -> None:
+def test_an_impossible_socket_path_is_reported_in_a_line(path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=r"signals\.socket"):
         AnnouncementSocket(path.parent / name)
 

@@ -39,7 +39,7 @@ def ping(*paths: str) -> IndexNowPing:
     return read_ping(KEY, [HERE + path for path in paths or ("/a",)])
 
 
-def test_the_key_lies_at_the_root_unless_something_else_is_said() -> None:
+def test_the_key_lies_at_the_root_unless_a_location_is_given() -> None:
     assert ping("/a", "/b") == IndexNowPing("www.a.test", KEY, f"{HERE}/{KEY}.txt", (f"{HERE}/a", f"{HERE}/b"), 0)
 
 
@@ -86,7 +86,7 @@ def test_only_the_key_itself_proves_it() -> None:
         assert not is_proof(KEY, sha256(text.encode()).digest())
 
 
-def test_what_is_told_waits_until_the_key_was_looked_at(keys: IndexNowKeys) -> None:
+def test_pings_wait_until_their_key_was_checked(keys: IndexNowKeys) -> None:
     told = ping("/a", "/b")
     assert keys.state(told, NOW_S) == ""
     assert keys.queue(told, NOW_S) == 2

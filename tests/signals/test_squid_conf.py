@@ -222,7 +222,7 @@ def test_what_does_not_fit_into_the_queue_of_a_program_that_hangs_is_let_through
         assert attached.answers(2 * AT_ONCE) == [PASSED] * 2 * AT_ONCE
 
 
-def test_squid_asks_nothing_anew_before_an_answer_is_too_old(open_folder: Path) -> None:
+def test_squid_requests_nothing_again_before_an_answer_is_too_old(open_folder: Path) -> None:
     """It would even if the queue were full, and in the end stop for that: see the slow test."""
     with ExitStack() as stack:
         attached = Attached(stack, open_folder / "one", 3)

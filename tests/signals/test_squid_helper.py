@@ -184,12 +184,12 @@ def test_any_datagram_can_be_read(datagram: bytes) -> None:
     assert all(url.isprintable() for url in heard.urls)
 
 
-def test_wrong_words_are_told() -> None:
+def test_wrong_words_are_reported() -> None:
     for words in ([], ["--wrong"], ["a", "b"]):
         assert squid_helper.main(words) == 2
 
 
-def test_what_a_log_daemon_is_told_is_announced_and_answered_with_nothing(path: Path) -> None:
+def test_lines_to_a_log_daemon_are_announced_and_not_answered(path: Path) -> None:
     ear = AnnouncementSocket(path)
     lines = [
         "Lhttp://a.test/one - - GET",
@@ -299,7 +299,7 @@ def test_a_log_daemon_whose_second_process_dies_goes_on_for_squid_ends_with_it(p
     assert set(urls) == {"http://a.test/"}
 
 
-def test_a_socket_is_told_from_a_log_before_it_is_there(path: Path) -> None:
+def test_a_socket_is_distinguished_from_a_log_before_it_is_there(path: Path) -> None:
     """Squid may start before the crawl does. A log taken for a socket is lost, a socket taken for a log is blocked."""
     ear = AnnouncementSocket(path)
     (path.parent / "log").write_bytes(b"")
@@ -329,7 +329,7 @@ def test_a_log_daemon_that_is_given_a_log_becomes_squid_s_own(path: Path) -> Non
     assert Path(f"{path}.0").read_bytes() == b"before\na line\n"
 
 
-def test_without_squid_s_own_log_daemon_a_log_is_left_alone_and_that_is_told(path: Path) -> None:
+def test_without_squids_own_log_daemon_a_log_is_left_alone_and_that_is_reported(path: Path) -> None:
     """And read to its end: Squid ends when it cannot write to its log daemon. What is in it is nobody's business."""
     path.write_bytes(b"before\n")
     program_there = path.parent / "teia-announce-log"

@@ -56,7 +56,7 @@ def test_messages_of_a_subscription_go_one_after_the_other(store: Subscriptions)
     assert due(store, 0.0) == ["2", "3"]
 
 
-def test_a_notice_is_told_once(store: Subscriptions) -> None:
+def test_a_notice_is_sent_once(store: Subscriptions) -> None:
     assert tell(store, "1")
     assert not tell(store, "1")
     assert store.count_waiting("a") == 1
@@ -91,7 +91,7 @@ def test_a_receiver_that_fails_is_tried_less_and_less_often_and_then_a_message_i
     assert (known.failures, known.outcome, known.delivered) == (0, "", 1), "one that arrives makes up for all"
 
 
-def test_nobody_is_asked_more_rarely_than_every_six_hours_nor_for_longer_than_three_days(
+def test_a_receiver_is_tried_at_least_every_six_hours_and_for_at_most_three_days(
     store: Subscriptions,
 ) -> None:
     assert wait_s(1_000) == LONGEST_WAIT_S
@@ -113,7 +113,9 @@ def test_all_that_has_waited_too_long_for_a_receiver_is_given_up_and_counted(sto
     assert [each.given_up for each in known if each is not None] == [5, 1]
 
 
-def test_who_asks_for_time_gets_it_and_who_wants_no_more_hears_no_more_of_it(store: Subscriptions) -> None:
+def test_a_receiver_that_sends_retry_after_gets_it_and_one_that_answers_410_gets_no_more_notices(
+    store: Subscriptions,
+) -> None:
     tell(store, "1")
     tell(store, "2")
     store.record_failure(store.due_notices(0.0)[0][1], "429", 0.0, least_s=7_200.0, is_final=False)

@@ -48,7 +48,7 @@ def activate(hubs: Hubs, now_s: float = 0.0, lease_s: float = 1_000.0) -> HubTop
     return only(hubs)
 
 
-def test_a_hub_is_asked_with_a_callback_and_a_secret_of_its_own(hubs: Hubs) -> None:
+def test_a_hub_request_has_a_callback_and_a_secret_of_its_own(hubs: Hubs) -> None:
     hubs.record_hub("http://b.test/feed", "http://b.test/feed", HUB, BASE, 0.0)
     one, other = hubs.all()
     assert len({one.secret, other.secret, one.key, other.key}) == 4
@@ -86,7 +86,7 @@ def test_a_lease_is_renewed_before_it_ends(hubs: Hubs) -> None:
     assert only(hubs).until_s == 803.0 + SHORTEST_LEASE_S, "nobody makes us ask every second"
 
 
-def test_a_hub_that_does_not_answer_is_asked_less_and_less_often_and_then_left_for_a_week(hubs: Hubs) -> None:
+def test_a_hub_that_does_not_answer_is_requested_less_and_less_often_and_then_left_for_a_week(hubs: Hubs) -> None:
     now_s, waits = 0.0, []
     while only(hubs).state != REFUSED:
         hubs.record_request(only(hubs), now_s)
@@ -102,7 +102,7 @@ def test_a_hub_that_does_not_answer_is_asked_less_and_less_often_and_then_left_f
     assert hubs.all() == [], "and then forgotten, until a feed names it again"
 
 
-def test_a_hub_that_asks_back_and_then_answers_badly_was_understood(hubs: Hubs) -> None:
+def test_a_hub_that_verifies_and_then_answers_badly_is_active(hubs: Hubs) -> None:
     """It is asked again when its lease is over for four fifths, and not every minute for ever."""
     topic = only(hubs)
     hubs.record_request(topic, 0.0)
@@ -123,7 +123,7 @@ def test_a_lease_that_cannot_be_renewed_holds_until_it_ends(hubs: Hubs) -> None:
     assert not hubs.is_push_expected(only(hubs), 100_001.0 + ANSWER_S + 1.0)
 
 
-def test_a_hub_with_many_feeds_keeps_no_other_from_being_asked(hubs: Hubs) -> None:
+def test_a_hub_with_many_feeds_does_not_delay_requests_to_others(hubs: Hubs) -> None:
     for number in range(30):
         hubs.record_hub(f"http://a.test/{number}", f"http://a.test/{number}", f"{HUB}{number}", BASE, 0.0)
     hubs.record_hub("http://b.test/feed", "http://b.test/feed", "https://other.test/hub", BASE, 1.0)
@@ -164,7 +164,7 @@ def test_a_feed_that_is_read_again_changes_nothing_and_one_with_another_hub_begi
     assert (only(hubs).state, only(hubs).secret == before.secret) == ("wanted", False)
 
 
-def test_nobody_wants_to_be_told_any_more(hubs: Hubs) -> None:
+def test_an_unwanted_subscription_is_cancelled(hubs: Hubs) -> None:
     activate(hubs)
     hubs.record_hub("http://b.test/feed", "http://b.test/feed", HUB, BASE, 0.0)
     hubs.unsubscribe_all(10.0)

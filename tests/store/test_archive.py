@@ -48,7 +48,7 @@ def gzip_members(data: bytes) -> int:
 # ---- appending ------------------------------------------------------------------------------------------------------
 
 
-def test_records_lie_where_append_said(tmp_path: Path) -> None:
+def test_records_lie_where_append_returned(tmp_path: Path) -> None:
     members = [page(number) for number in range(5)]
     places, position = archive_of(tmp_path, members)
     data = only_file(tmp_path).read_bytes()

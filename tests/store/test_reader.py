@@ -64,7 +64,7 @@ def test_a_revisit_names_where_its_payload_is(tmp_path: Path) -> None:
     assert answer.refers_to == ("http://a.test/old", START_S - 60)
 
 
-def test_truncation_is_told(tmp_path: Path) -> None:
+def test_truncation_is_reported(tmp_path: Path) -> None:
     places, _ = archive_of(tmp_path, [page_members(replace(fetched(), truncated="disconnect"), PAGE, {})])
     assert ArchiveReader(tmp_path).answer(places[1].file, places[1].offset).truncated == "disconnect"
 

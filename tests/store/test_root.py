@@ -81,7 +81,7 @@ with open_root(Path(sys.argv[1])).locked():
 """
 
 
-def test_a_second_process_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
+def test_a_second_process_is_refused_and_the_holder_is_named(tmp_path: Path) -> None:
     root = open_root(tmp_path, create=True)
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:

@@ -166,7 +166,7 @@ def test_nothing_is_spilled_to_disk(log: FetchLog) -> None:
 @pytest.mark.parametrize(
     "sql", ["SELEC 1", "SELECT nothing FROM fetches", "SELECT ?", "SELECT 'a", "SELECT \0", "x" * (MAX_SQL_CHARS + 1)]
 )
-def test_mistakes_are_told_in_one_line(log: FetchLog, sql: str) -> None:
+def test_mistakes_are_reported_in_one_line(log: FetchLog, sql: str) -> None:
     with pytest.raises(QueryError) as raised:
         log.query(sql)
     assert "\n" not in str(raised.value)

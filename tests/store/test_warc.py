@@ -182,7 +182,7 @@ def test_nothing_to_say_makes_no_metadata_record() -> None:
 # ---- one member per record ------------------------------------------------------------------------------------------
 
 
-def test_every_record_is_a_gzip_member_of_the_length_told() -> None:
+def test_every_record_is_a_gzip_member_of_the_stated_length() -> None:
     members = page_members(fetched(), PAGE, {"a": "b"})
     offset = 0
     for length, kind in zip(members.lengths, members.kinds, strict=True):

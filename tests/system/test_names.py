@@ -52,7 +52,7 @@ def silent_name_server() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_name_server_that_does_not_answer_ends_a_crawl_that_has_asked_nobody(tmp_path: Path) -> None:
+def test_a_name_server_that_does_not_answer_ends_a_crawl_without_a_request(tmp_path: Path) -> None:
     with silent_name_server() as dns:
         status, account, complaints = crawl_names(tmp_path / "data", dns, "http://a.test/", "http://b.test/")
     assert status == 1

@@ -209,7 +209,7 @@ def was_closed_cleanly(data: Path) -> bool:
     ],
 )
 @pytest.mark.timeout(7200)
-def test_stops_end_in_time_lose_nothing_and_ask_nobody_early(tmp_path: Path, trial: Trial) -> None:
+def test_stops_end_in_time_lose_nothing_and_request_no_host_early(tmp_path: Path, trial: Trial) -> None:
     seed = int(os.environ.get("STOP_SEED") or 20261117)
     print(f"STOP_SEED={seed}")
     chance = random.Random(seed)

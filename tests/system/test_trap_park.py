@@ -95,7 +95,7 @@ def test_report_counts_what_was_parked(park: Park) -> None:
     assert {"/calendar/0/0", "/maze/w", "/shop?*"} <= {row["pattern"] for row in report["rows"]}
 
 
-def test_crawling_it_again_asks_for_nothing(park: Park) -> None:
+def test_crawling_it_again_requests_nothing(park: Park) -> None:
     """What was given up stays so: the standing of patterns is on disk."""
     command = [sys.executable, "-m", "teia", "crawl", "--data", str(park.data), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

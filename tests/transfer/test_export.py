@@ -132,7 +132,7 @@ def small_files(limit_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk_is_said_in_a_line_and_leaves_nothing(crawled: Crawled, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_in_a_line_and_leaves_nothing(crawled: Crawled, tmp_path: Path) -> None:
     with (
         pytest.raises(DiskFull, match="no space left") as refused,
         small_files(50_000),
@@ -143,7 +143,7 @@ def test_a_full_disk_is_said_in_a_line_and_leaves_nothing(crawled: Crawled, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_cannot_be_written_is_said_in_a_line(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_reported_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file" / "x", Path("/proc/nowhere/x")):
         with pytest.raises(StoreError, match="choose another --out"), new_file(out):

@@ -130,7 +130,9 @@ def test_the_same_pages_in_another_file_are_not_taken_twice(
     assert {each["visits"] for each in urls_of(root).values()} <= {0, 1, 2, 3}
 
 
-def test_log_can_be_asked_and_is_not_held_against_us(crawled: Crawled, exported: Path, tmp_path: Path) -> None:
+def test_imported_log_can_be_queried_and_does_not_count_against_us(
+    crawled: Crawled, exported: Path, tmp_path: Path
+) -> None:
     root = new_root(tmp_path / "data")
     for _ in range(2):
         done = ImportResult("main")

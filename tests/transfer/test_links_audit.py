@@ -111,7 +111,7 @@ def test_what_counts_is_what_is_followed(tmp_path: Path, markup: str, *, counts:
     assert audit_links(root_of(tmp_path), "main").violations == 0
 
 
-def test_links_found_too_deep_count_when_their_page_comes_nearer(tmp_path: Path) -> None:
+def test_links_found_too_deep_count_when_a_shorter_path_to_their_page_is_found(tmp_path: Path) -> None:
     """T1. B is two hops away, and then one: what it links to had been too deep."""
     web = {A: page("a", C), C: page("c", B), B: page("b", D, A), D: page("d")}
     with offline_crawl(web, tmp_path, A, scope__max_depth=2) as crawl:

@@ -92,7 +92,7 @@ def test_thousands_of_addresses_and_hosts_can_be_known(tmp_path: Path) -> None:
             assert audit_politeness(log, courtesy, shared=shared, others=[other]).violations == 0, kind
 
 
-def test_what_never_changed_is_asked_without_a_table(tmp_path: Path) -> None:
+def test_settings_that_never_changed_are_audited_without_a_table(tmp_path: Path) -> None:
     """The common case is no dearer for the rare one, however often the same is written down."""
     history = [CourtesyInForce(START_S + number, 5.0, 1) for number in range(3)]
     courtesy = CourtesySettings()
@@ -173,7 +173,7 @@ def test_both_engines_give_the_same_audit(
 
 
 @pytest.mark.parametrize(("told_at_s", "expected"), [(-100, 0), (50, 1)])
-def test_what_robots_told_another_collection_it_told_this_one(tmp_path: Path, told_at_s: float, expected: int) -> None:
+def test_robots_txt_of_one_collection_serves_another(tmp_path: Path, told_at_s: float, expected: int) -> None:
     """Collections crawled side by side share what robots.txt said; each log has only its own requests."""
     with PendingLog([LogPart(tmp_path, 0, [row(0, None)])]) as log:
         with PendingLog([LogPart(tmp_path, 0, [row(told_at_s, None, kind="robots")])]) as other:

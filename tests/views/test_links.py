@@ -63,7 +63,7 @@ def test_the_most_important_come_first(tmp_path: Path) -> None:
         assert sorted(links_in(lookup, f"{base}/t").urls) == sorted(found)
 
 
-def test_what_is_not_listed_or_not_indexed_yet_is_said(tmp_path: Path) -> None:
+def test_what_is_not_listed_or_not_indexed_yet_is_reported(tmp_path: Path) -> None:
     result = crawled(tmp_path)
     root, base = open_root(result.data), f"http://x.test:{result.port}"
     follow(root)

@@ -15,7 +15,7 @@ from tests.crawler.keep_fresh.test_observe import URL, WEB, Revisited
 from tests.crawler.offline import offline_crawl
 
 
-def test_each_kind_is_shown_with_what_it_said_and_whether_that_was_looked_at(tmp_path: Path) -> None:
+def test_each_kind_is_shown_with_its_report_and_whether_that_was_checked(tmp_path: Path) -> None:
     with offline_crawl(WEB, tmp_path, *WEB) as offline:
         offline.run()
         revisited, root = Revisited(offline), open_root(tmp_path / "data")

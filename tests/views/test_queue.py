@@ -161,7 +161,7 @@ def test_the_slowest_host_decides_when_all_is_done() -> None:
     assert table.count_sharing(hosts[0]) == 2
 
 
-def test_a_crawl_delay_counts_where_nobody_was_asked_lately(tmp_path: Path) -> None:
+def test_a_crawl_delay_counts_for_a_host_without_a_recent_request(tmp_path: Path) -> None:
     pages = {"/robots.txt": robots("User-agent: *\nCrawl-delay: 0.4\n"), "/": html("/b"), "/b": html()}
     done = crawl_web(ScriptedWeb({"x.test": pages}), tmp_path, "x.test/")
     (tmp_path / "data" / "ledger.sqlite").unlink()
@@ -255,7 +255,7 @@ def account(**values: object) -> dict[str, object]:
     return {**asdict(empty_summary("main")), **values}
 
 
-def test_nothing_is_said_where_nothing_is_wrong() -> None:
+def test_nothing_is_reported_where_nothing_is_wrong() -> None:
     table = HostTable(0.0, {"a.test": line("a.test")})
     assert find_alerts(account(live={"early": 0}), table, Disk(0.5, 0.05)) == []
     assert find_alerts(account(), None, Disk(0.5, 0.05)) == []
@@ -276,7 +276,7 @@ def test_the_most_harmful_comes_first_and_names_its_host() -> None:
     assert find_alerts(account(state="paused", paused_why="asked to"), None, Disk(0.5, 0.05)) == []
 
 
-def test_an_index_that_lacks_pages_is_told_of() -> None:
+def test_an_index_that_lacks_pages_is_reported() -> None:
     def of_index(**values: object) -> list[tuple[str, float | None]]:
         return [(need.kind, need.value) for need in find_alerts(account(**values), None, Disk(0.5, 0.05))]
 

@@ -102,7 +102,7 @@ def test_values_that_are_no_json_are_refused_in_words(root: Root, sql: str, why:
         run_query(root, "main", sql, LITTLE)
 
 
-def test_who_asks_loads_neither_duckdb_nor_arrow() -> None:
+def test_the_requesting_process_loads_neither_duckdb_nor_arrow() -> None:
     """A terminal would wait for them twice: here and in the child."""
     loaded = "import sys, teia.views.sql_child; print(sorted({'duckdb', 'pyarrow', 'numpy'} & set(sys.modules)))"
     said = subprocess.run([sys.executable, "-c", loaded], capture_output=True, check=True, timeout=60)

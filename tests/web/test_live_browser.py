@@ -383,7 +383,7 @@ def test_what_is_being_counted_is_offered_when_it_is_counted(
 
 
 @pytest.mark.parametrize(("language", "told"), [("en", "They could not be counted:"), ("pt-BR", "Não puderam ser")])
-def test_what_could_not_be_counted_is_told(
+def test_what_could_not_be_counted_is_reported(
     running: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch, language: str, told: str
 ) -> None:
     go_on = threading.Event()

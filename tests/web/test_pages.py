@@ -28,7 +28,7 @@ def test_a_page_says_who_links_to_it(web: Web) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://x.test/never", "nonsense", "", "javascript:alert(1)"])
-def test_a_page_nobody_knows_is_said_to_be_unknown(web: Web, url: str) -> None:
+def test_a_page_nobody_knows_is_reported_as_unknown(web: Web, url: str) -> None:
     answer = web.client().get("/api/v1/c/main/page", params={"url": url})
     assert answer.status_code in (400, 404)
     assert answer.json()["message"]

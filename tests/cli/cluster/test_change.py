@@ -18,7 +18,7 @@ NOWHERE = ("--nats", "nats://127.0.0.1:9")
         (("node", "--data", "x", *NOWHERE, "--strategy", "geo"), "--strategy geo requires --region"),
     ],
 )
-def test_bad_input_is_told_in_one_line(teia: Teia, words: tuple[str, ...], told: str) -> None:
+def test_bad_input_is_reported_in_one_line(teia: Teia, words: tuple[str, ...], told: str) -> None:
     done = teia(*words)
     assert done.returncode != 0
     assert told in done.stderr

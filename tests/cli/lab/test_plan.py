@@ -46,7 +46,7 @@ def test_a_broken_row_is_one_line_with_its_number(teia: Teia, tmp_path: Path) ->
     assert done.stderr.splitlines() == ["teia: pages.csv line 7: rate_per_day is 'often', not a number >= 0"]
 
 
-def test_what_makes_no_sense_is_said(teia: Teia, tmp_path: Path) -> None:
+def test_what_makes_no_sense_is_reported(teia: Teia, tmp_path: Path) -> None:
     (tmp_path / "pages.csv").write_text(PAGES)
     assert "unknown policy 'psq'; did you mean psp?" in teia("lab", "plan", *FLAGS, "--policy", "psq").stderr
     (tmp_path / "pages.csv").write_text(PAGES.replace(",1,", ",0,").replace(",2,", ",0,"))

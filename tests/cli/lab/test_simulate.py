@@ -25,7 +25,7 @@ def simulated(teia: Teia, *words: str) -> dict[str, Any]:
     return result
 
 
-def test_every_policy_is_told_beside_the_bounds(teia: Teia) -> None:
+def test_every_policy_is_listed_beside_the_bounds(teia: Teia) -> None:
     names = "psp,psp-centred,mp2,m-wolf,uniform,proportional,cho,edf,index,rate-update,round-robin"
     result = simulated(teia, *SMALL, "--policy", names)
     assert list(result["policies"]) == names.split(",")

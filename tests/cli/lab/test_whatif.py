@@ -57,7 +57,7 @@ def test_without_a_question_the_collection_is_shown_as_it_is(teia: Teia, data: s
         (("--collection", "other"), "there is no collection 'other'", 2),
     ],
 )
-def test_what_cannot_be_answered_is_said_in_one_line(
+def test_what_cannot_be_answered_is_reported_in_one_line(
     teia: Teia, data: str, words: tuple[str, ...], says: str, status: int
 ) -> None:
     done = teia("lab", "whatif", "--data", data, *words)

@@ -86,7 +86,7 @@ def test_a_misspelt_word_is_offered(teia: Teia, data: Path) -> None:
     assert "Did you mean imposto (2 pages)?" in done.stdout
 
 
-def test_what_could_not_be_taken_as_it_was_is_said_beside_the_results(teia: Teia, data: Path) -> None:
+def test_what_could_not_be_taken_as_it_was_is_reported_beside_the_results(teia: Teia, data: Path) -> None:
     done = teia("search", '"imposto', "--data", str(data))
     assert "never closed" in done.stderr
     assert "http://a.test/imposto" in done.stdout
@@ -124,11 +124,11 @@ def test_without_an_index_the_message_says_what_to_do(teia: Teia, tmp_path: Path
         (4e7, "1 year ago"),
     ],
 )
-def test_ages_are_said_in_words(seconds: float, said: str) -> None:
+def test_ages_are_written_in_words(seconds: float, said: str) -> None:
     assert age(seconds) == said
 
 
-def test_what_is_to_be_searched_has_to_be_said_once(teia: Teia, data: Path) -> None:
+def test_the_query_must_be_given_once(teia: Teia, data: Path) -> None:
     """A folder or a cluster; neither and both are wrong usage."""
     for words, said in (
         ([], "use --data DIR, or --nats URL"),

@@ -31,7 +31,7 @@ def test_json_has_columns_rows_and_whether_there_were_more(teia: Teia, data: str
     }
 
 
-def test_rows_beyond_the_limit_are_cut_and_this_is_said(teia: Teia, data: str) -> None:
+def test_rows_beyond_the_limit_are_cut_and_this_is_reported(teia: Teia, data: str) -> None:
     done = teia("sql", "SELECT * FROM range(10001)", "--data", data, "--json")
     result = json.loads(done.stdout)
     assert (len(result["rows"]), result["cut"]) == (10_000, True)

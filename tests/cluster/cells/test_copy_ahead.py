@@ -153,7 +153,7 @@ def test_a_broken_file_is_replaced_by_the_snapshot(nats: Nats, tmp_path: Path) -
         thread.wait_for(kept.wire.end())
 
 
-def test_a_disk_that_is_full_while_a_copy_is_brought_up_is_told_and_waited_for(
+def test_a_disk_that_is_full_while_a_copy_is_brought_up_is_reported_and_waited_for(
     nats: Nats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DiskFull makes the follower and the node pause; when there is room the copy is brought up as if nothing was."""

@@ -127,7 +127,7 @@ def test_a_node_that_leaves_hands_its_cells_over_at_once(lonely: Nats) -> None:
     lonely.run(main())
 
 
-def test_cells_that_nobody_ever_kept_wait_for_nodes_that_are_just_coming() -> None:
+def test_cells_that_never_had_an_owner_wait_for_nodes_that_are_starting() -> None:
     """Issue 7, messages a page: nodes that start together share cells out before they begin, and hand none over."""
     clock = VirtualClock()
     alive = {"a": NodeState("a", "1"), "b": NodeState("b", "2")}

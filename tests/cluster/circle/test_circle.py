@@ -93,7 +93,7 @@ def test_everybody_sees_the_same_circle() -> None:
     assert all(a.id < b.id for a, b in pairwise(one.points()))
 
 
-def test_nobody_on_the_circle_is_said() -> None:
+def test_an_empty_circle_is_reported() -> None:
     empty = Circle({})
     with pytest.raises(ValueError, match="no nodes"):
         empty.owner(0)

@@ -19,7 +19,7 @@ def test_a_busy_machine_with_nothing_to_do_is_quiet() -> None:
     assert _done_by(one) != _done_by(NodeState("a", "i", load=done | {"pages": 6.0}))
 
 
-def test_a_node_that_is_told_to_stop_while_it_looks_for_the_end_stops() -> None:
+def test_a_node_that_gets_a_stop_while_it_looks_for_the_end_stops() -> None:
     """SIGTERM may come at any moment; that there is more to do does not take it back."""
     node: Any = Node.__new__(Node)
 

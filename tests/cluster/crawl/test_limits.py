@@ -61,7 +61,7 @@ def test_pages_under_way_are_claimed_when_others_come() -> None:
     assert (made.claim(80, 0.0, {0: 60}), made.claim(80, 0.0, {0: 60}, 15)) == (10, 15)
 
 
-def test_a_node_that_begins_claims_nothing_before_it_has_heard_of_every_cell() -> None:
+def test_a_new_node_claims_nothing_before_it_knows_the_state_of_every_cell() -> None:
     """Two nodes start again with all pages stored: the first to open its cells does not know of the others."""
     made, alive = shares(node("a", {}), node("b", {}))
     assert made.claim(80, 1.0, {0: 40}) == 0
@@ -71,7 +71,7 @@ def test_a_node_that_begins_claims_nothing_before_it_has_heard_of_every_cell() -
     assert made.claim(90, 1.0, {0: 40}) == 5
 
 
-def test_nobody_stores_more_than_it_said_it_would() -> None:
+def test_no_node_stores_more_than_it_announced() -> None:
     ours = msgspec.structs.replace(node("a", {"0": 10}), claims=5)
     made, alive = shares(ours, node("b", {"1": 30}))
     assert [made.remaining_share({0: stored}) for stored in (10, 12, 15)] == [5, 3, 0]

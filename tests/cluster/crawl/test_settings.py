@@ -89,7 +89,7 @@ def test_actions_on_many_urls_are_refused(folder: Root) -> None:
         control.close()
 
 
-def test_what_could_not_be_written_down_is_taken_later_and_a_stop_is_heard_once(
+def test_what_could_not_be_recorded_is_read_later_and_a_stop_is_received_once(
     folder: Root, nats: Nats, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither a full disk nor an error of NATS that nobody knows leaves a node with old settings, or deaf."""
@@ -128,7 +128,7 @@ def test_what_could_not_be_written_down_is_taken_later_and_a_stop_is_heard_once(
     assert "delay_s = 9" in folder.collection("main").config.read_text("utf-8")
 
 
-def test_a_node_that_leaves_when_all_is_done_is_not_told_to_keep_pages_fresh(
+def test_a_node_that_leaves_when_all_is_done_is_not_commanded_to_keep_pages_fresh(
     nats: Nats, folder: Root, unique: str
 ) -> None:
     """`--once` with refresh.keep is refused when somebody sets it, as when the node starts."""
@@ -168,7 +168,7 @@ def test_rules_in_a_file_are_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(200)
-def test_what_is_said_to_one_node_holds_for_all(own_nats: Nats, tmp_path: Path) -> None:
+def test_a_command_to_one_node_holds_for_all(own_nats: Nats, tmp_path: Path) -> None:
     """A10 in a cluster: pause, set, block, resume and stop, each through another node's folder."""
     with (
         running_lab(tmp_path, SPEC.format(hosts=12, pages=2000), 187) as lab,

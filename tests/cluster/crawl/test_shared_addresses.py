@@ -183,7 +183,7 @@ def test_who_left_is_followed_at_once_after_a_delay(nats: Nats, unique: str) -> 
     nats.run(main())
 
 
-def test_a_delay_that_was_not_told_is_kept_by_whoever_follows(nats: Nats, unique: str) -> None:
+def test_the_next_holder_waits_a_delay_that_was_not_passed_on(nats: Nats, unique: str) -> None:
     """Rests of up to twice the usual are not in the key; who takes the turn of a node that left waits as long."""
 
     async def main() -> None:
@@ -253,7 +253,7 @@ def test_a_turn_that_was_passed_on_is_not_believed_to_be_ours_by_an_old_answer(n
     nats.run(main())
 
 
-def test_a_claim_that_is_not_ours_to_read_is_told(nats: Nats, unique: str) -> None:
+def test_a_claim_that_is_not_ours_to_read_is_reported(nats: Nats, unique: str) -> None:
     async def main() -> None:
         address = new_address()
         async with nodes(nats, unique, 1) as (one,):

@@ -35,7 +35,7 @@ def test_one_that_is_known_lives_or_is_over_as_its_key_says() -> None:
     assert not known.unknown
 
 
-def test_one_whose_name_another_has_is_over_at_once_whoever_saw_it() -> None:
+def test_an_instance_whose_name_another_has_is_over_at_once() -> None:
     saw_both, came_later = Instances(), Instances()
     saw_both.note(NodeState("b", "1"))
     for known in (saw_both, came_later):
@@ -47,7 +47,7 @@ def test_one_whose_name_another_has_is_over_at_once_whoever_saw_it() -> None:
     assert saw_both.is_over("b", "1", 0.0, T)
 
 
-def test_an_unknown_one_is_told_of_once_and_over_when_it_was_not_heard_of_for_a_silence(
+def test_an_unknown_instance_is_reported_once_and_is_over_after_a_silence(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     known = Instances()
@@ -75,7 +75,7 @@ def session_at(clock: VirtualClock) -> NodeSession:
     return NodeSession(nothing, clock, Pace.for_silence(T), nothing, NodeState("a", "1"), print)
 
 
-def test_a_cell_is_not_taken_from_a_node_that_came_back_before_we_heard_of_it() -> None:
+def test_a_cell_is_not_taken_from_a_node_that_came_back_unnoticed() -> None:
     """It was declared dead, came back and took its cell; its key comes to us a moment after the cell's record."""
 
     async def main() -> None:
@@ -102,7 +102,7 @@ def test_a_cell_is_not_taken_from_a_node_that_came_back_before_we_heard_of_it() 
     asyncio.run(main())
 
 
-def test_what_a_key_says_and_cannot_be_read_is_passed_over_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreadable_key_is_skipped_and_reported(caplog: pytest.LogCaptureFixture) -> None:
     session = session_at(VirtualClock())
     with caplog.at_level(logging.WARNING):
         session.note_state("b", None, 3)

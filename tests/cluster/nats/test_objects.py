@@ -66,7 +66,7 @@ def test_a_deleted_object_leaves_nothing_in_nats(nats: Nats, thread: LoopThread,
     thread.wait_for(objects.close())
 
 
-def test_a_place_that_cannot_be_used_is_told(tmp_path: Path, thread: LoopThread) -> None:
+def test_a_place_that_cannot_be_used_is_reported(tmp_path: Path, thread: LoopThread) -> None:
     (tmp_path / "file").write_text("in the way")
     objects = FileObjects(str(tmp_path / "file" / "store"), "main")
     with pytest.raises(ObjectsAway, match="is not available now"):

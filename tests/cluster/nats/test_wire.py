@@ -21,18 +21,18 @@ def test_another_key_is_refused_at_once(nats: Nats, tmp_path: Path) -> None:
             asyncio.run(connect(nats.servers.urls, key, "stranger"))
 
 
-def test_servers_that_are_not_there_are_told(nats: Nats) -> None:
+def test_servers_that_are_not_there_are_reported(nats: Nats) -> None:
     nowhere = allocate_servers(1)[0].url
     with pytest.raises(ClusterError, match="cannot be reached"):
         asyncio.run(connect([nowhere], nats.servers.key, "lost", within_s=1.5))
 
 
-def test_a_key_that_is_not_there_is_told(nats: Nats, tmp_path: Path) -> None:
+def test_a_key_that_is_not_there_is_reported(nats: Nats, tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="key file not found"):
         asyncio.run(connect(nats.servers.urls, tmp_path / "none", "keyless"))
 
 
-def test_a_message_that_nats_does_not_take_is_told(nats: Nats) -> None:
+def test_a_message_that_nats_does_not_take_is_reported(nats: Nats) -> None:
     async def main() -> None:
         wire = await nats.wire()
         with pytest.raises(ClusterError, match="larger than the limit of NATS"):

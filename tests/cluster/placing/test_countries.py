@@ -64,7 +64,7 @@ def test_a_line_that_cannot_be_read_is_named(tmp_path: Path, line: str) -> None:
         Countries.read([file])
 
 
-def test_a_file_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="nowhere") as told:
         open_countries(tmp_path / "nowhere.csv")
     assert "\n" not in str(told.value)

@@ -63,7 +63,7 @@ def questions(nats: Nats, unique: str, tmp_path: Path, caplog: pytest.LogCapture
         yield Questions(nats, stack, unique, tmp_path)
 
 
-def test_an_error_that_is_no_text_is_told_all_the_same(questions: Questions) -> None:
+def test_an_error_that_is_no_text_is_reported_all_the_same(questions: Questions) -> None:
     assert questions.ask("odd").error == r"FileNotFoundError: no file \udcff"
 
 

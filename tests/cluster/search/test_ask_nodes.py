@@ -96,7 +96,7 @@ def test_three_nodes_answer_as_one_machine_does(shelves: tuple[ClusterSearch, Se
 
 
 @pytest.mark.usefixtures("patient")
-def test_everything_that_is_asked_of_one_machine_can_be_asked_of_many(
+def test_every_query_of_one_machine_is_possible_on_many(
     shelves: tuple[ClusterSearch, Searcher, list[str]],
 ) -> None:
     many, one, queries = shelves
@@ -167,7 +167,7 @@ def hung(node: AnsweringNode) -> Iterator[None]:
         over.set()
 
 
-def test_a_node_that_hangs_is_left_out_its_cells_are_named_and_the_next_query_does_not_ask_it(
+def test_a_node_that_hangs_is_left_out_its_cells_are_named_and_the_next_query_skips_it(
     nats: Nats, pair: tuple[str, AnsweringNode, AnsweringNode]
 ) -> None:
     """Issue 7: a dead node gives partial results within 1 s."""

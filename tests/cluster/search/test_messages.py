@@ -117,7 +117,7 @@ def test_a_node_of_another_version_is_not_queried_and_named(nats: Nats, unique: 
     assert "old runs another version of teia; run the same version on all nodes" in results.warnings[0]
 
 
-def test_where_all_nodes_are_of_another_version_it_is_said(nats: Nats, unique: str) -> None:
+def test_where_all_nodes_are_of_another_version_it_is_reported(nats: Nats, unique: str) -> None:
     with stranger(nats, unique):
         wait_for_subscriptions()
         with closing(gateway(nats, unique)) as search:
@@ -132,7 +132,7 @@ def test_where_all_nodes_are_of_another_version_it_is_said(nats: Nats, unique: s
     assert "old runs another version of teia; run the same version on all nodes" in said
 
 
-def test_whoever_asks_in_another_version_is_told(nats: Nats, unique: str, tmp_path: Path) -> None:
+def test_a_request_of_another_version_is_refused_with_a_message(nats: Nats, unique: str, tmp_path: Path) -> None:
     root = make_root(tmp_path, unique, {0: [page("http://a.test/", "common words")]}, 1)
     with stranger(nats, unique) as (thread, client), answering_node(nats, root, unique, "a") as node:
         node.keep(1, 0)

@@ -112,7 +112,7 @@ async def _told_and_heard(root: Root) -> None:
     assert len(source.view().nodes) == 1
 
 
-def test_a_death_and_who_took_its_cells_are_told(root: Root) -> None:
+def test_a_death_and_who_took_its_cells_are_reported(root: Root) -> None:
     asyncio.run(_lives_and_dies(root))
 
 
@@ -120,5 +120,5 @@ def test_a_cell_that_is_handed_over_is_the_new_owners(root: Root) -> None:
     asyncio.run(_handed_over(root))
 
 
-def test_what_is_told_is_heard_and_what_is_old_is_said_to_be(root: Root) -> None:
+def test_a_stored_view_is_read_and_an_old_one_is_marked(root: Root) -> None:
     asyncio.run(_told_and_heard(root))

@@ -85,7 +85,7 @@ def test_bounds_are_taken_over_for_some_minutes_while_pages_and_slots_are_much_t
     assert fresher.possible == fresher.fresh
 
 
-def test_what_a_delay_does_not_allow_is_said_in_a_sentence() -> None:
+def test_a_sentence_states_what_a_delay_does_not_allow() -> None:
     """178,560 pages at 15 s take 31 days, 22.6% of them can be kept within a week, and 3.3 s a request would do."""
     host = FreshnessBound(178_560, 1.0, 0.5, 0.0, 0.6, 15.0)
     assert host.full_pass_s == pytest.approx(31 * DAY_S)

@@ -235,7 +235,7 @@ def test_at_its_size_limit_important_pages_take_the_place_of_others(tmp_path: Pa
 
 
 @pytest.mark.heavy
-def test_what_is_said_of_freshness_is_true_within_its_error(tmp_path: Path) -> None:
+def test_reported_freshness_is_true_within_its_error(tmp_path: Path) -> None:
     """By the rates that visits taught, without a look at the truth; twice its error, for rates may be wrong alike."""
     world = quiet_world(pages=80, hosts=3, seed=6, changes__fastest=2.0)
     with fresh_web(world, tmp_path, courtesy__delay_s=SLOT_S) as web:

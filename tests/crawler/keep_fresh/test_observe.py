@@ -115,7 +115,7 @@ def test_a_first_visit_writes_no_history(revisited: Revisited) -> None:
     assert revisited.freshness() is None
 
 
-def test_every_visit_says_what_it_saw(revisited: Revisited) -> None:
+def test_every_visit_stores_the_result_of_its_comparison(revisited: Revisited) -> None:
     """A13, F3."""
     revisited.visit("<p>first</p>")
     revisited.visit("", status=304)

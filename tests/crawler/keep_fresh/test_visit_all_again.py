@@ -76,7 +76,7 @@ def test_new_and_known_pages_take_turns(tmp_path: Path) -> None:
             assert lanes[:3] == [LANE_NEW, LANE_DUE, LANE_NEW]
 
 
-def test_a_budget_that_is_used_up_does_not_keep_known_pages_from_coming_again(tmp_path: Path) -> None:
+def test_a_used_up_budget_does_not_prevent_revisits(tmp_path: Path) -> None:
     with a_round(tmp_path, visited=5, limits__pages_per_host=5) as (crawl, again):
         crawl.committer.commit(CommitGroup())
         number, _ = queue_of(crawl)

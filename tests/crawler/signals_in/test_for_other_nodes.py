@@ -110,7 +110,7 @@ def test_a_key_that_others_have_to_look_at_goes_with_all_that_waits_for_it(tmp_p
     far.close()
 
 
-def test_what_is_told_with_a_key_while_that_is_sent_on_is_sent_with_the_next_look(tmp_path: Path) -> None:
+def test_pings_of_a_key_that_is_being_forwarded_are_forwarded_with_the_next_check(tmp_path: Path) -> None:
     """`teia serve` writes to the same inbox at any time, and has answered that it was taken."""
     others, path, clock = Others(), tmp_path / "signals.sqlite", VirtualClock()
     assert receive(path, read_ping(KEY, [f"{THERE}one"]), clock) == "asked"
@@ -179,7 +179,7 @@ def test_all_keys_of_one_look_are_sent_at_once_and_those_of_a_cell_together(tmp_
     inbox.close()
 
 
-def test_pages_wait_for_their_key_since_they_were_told_and_are_received_once(tmp_path: Path) -> None:
+def test_pages_wait_for_their_key_from_their_report_on_and_are_received_once(tmp_path: Path) -> None:
     """However often the host's keeper changes: else a week may begin anew each time."""
     others, path, clock = Others(), tmp_path / "signals.sqlite", VirtualClock()
     told = []

@@ -70,7 +70,7 @@ def test_what_a_forged_key_tells_is_not(tmp_path: Path, body: str | None) -> Non
     assert counts(tmp_path)["forged"] == 3
 
 
-def test_pings_that_proved_to_be_worth_nothing_are_not_heard(tmp_path: Path) -> None:
+def test_pings_that_proved_to_be_worthless_are_ignored(tmp_path: Path) -> None:
     with offline_crawl(WEB, tmp_path, f"{HERE}/", signals__indexnow=True) as crawl:
         crawl.run()
         pinged(crawl, "/new")

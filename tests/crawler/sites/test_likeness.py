@@ -107,7 +107,7 @@ def moved(path: str, origin: str = "https://b.test", to: str | None = None) -> C
     return at("a.test", path, status=301, text=b"", simhash=0, redirect_to=f"{origin}{to or path}")
 
 
-def test_redirects_to_the_same_path_are_heard_and_where_they_lead() -> None:
+def test_redirects_to_the_same_path_are_noticed_with_their_target() -> None:
     pair = AliasPair("a.test", "b.test", 0.0)
     for path in ("/1", "/2", "/3"):
         assert add_evidence(pair, path, moved(path), at("b.test", path))

@@ -41,7 +41,7 @@ def test_targets_are_read_as_they_were_kept(targets: dict[str, list[int]]) -> No
     assert counted_links.unpack(None, counted_links.pack(targets)) == of_key  # type: ignore[arg-type]  # names a broken file
 
 
-def test_only_what_changed_is_told(cell: FrontierCell) -> None:
+def test_only_changed_links_are_returned(cell: FrontierCell) -> None:
     with cell.transaction():
         assert counted_links.replace(cell, PLACE, {"a.test": [1, 2], "b.test": [3]}) == ({1, 2, 3}, [])
         assert counted_links.replace(cell, PLACE, {"b.test": [3], "a.test": [2, 1, 1]}) == (set(), [])

@@ -90,7 +90,7 @@ def place_of(cell: FrontierCell, host_id: int, key: int) -> tuple[int, int, int]
     return row[0], host_id, key
 
 
-def test_a_copy_that_was_told_every_change_is_the_same_file(tmp_path: Path) -> None:
+def test_a_copy_that_got_every_change_is_the_same_file(tmp_path: Path) -> None:
     """NATS.md 3.2: SQLite is a prefix of the log."""
     journal = Kept()
     cell = FrontierCell(tmp_path / "a.sqlite", journal=journal)

@@ -20,7 +20,7 @@ def cell(tmp_path: Path) -> Iterator[FrontierCell]:
     opened.close()
 
 
-def test_asking_which_pages_came_nearer_does_not_walk_over_all_urls(cell: FrontierCell) -> None:
+def test_the_query_for_shorter_paths_does_not_scan_all_urls(cell: FrontierCell) -> None:
     """It is asked at every commit; SQLite alone would begin with the largest table."""
     statements: list[str] = []
     cell.db.set_trace_callback(statements.append)

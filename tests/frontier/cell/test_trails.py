@@ -59,7 +59,7 @@ def test_the_most_promising_is_next_and_a_better_promise_moves_a_url_up(cell: Fr
     assert next_urls(cell)[0] == page(1), "the best promise counts"
 
 
-def test_links_said_twice_in_a_batch_merge_to_the_best(cell: FrontierCell) -> None:
+def test_links_found_twice_in_a_batch_merge_to_the_best(cell: FrontierCell) -> None:
     add_links(cell, link(1, 20, off_topic=0, via=3), link(1, 60, off_topic=2, via=4))
     assert item_of(cell, 1).hint == Hint(60, 0, 4)
 

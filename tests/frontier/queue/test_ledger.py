@@ -167,7 +167,7 @@ def test_folder_that_cannot_be_written_is_one_line() -> None:
     assert not isinstance(refusal.value, CorruptFile)
 
 
-def test_full_disk_is_said_and_the_ledger_goes_on_afterwards(path: Path) -> None:
+def test_full_disk_is_reported_and_the_ledger_continues_afterwards(path: Path) -> None:
     ledger = Ledger(path)
     ledger.write([server("kept", 60)])
     pages = ledger._db.execute("PRAGMA page_count").fetchone()[0]

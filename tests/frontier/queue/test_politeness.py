@@ -209,7 +209,7 @@ def test_a_running_delay_is_not_forgotten() -> None:
     assert not politeness.addresses
 
 
-def test_what_is_busy_refused_or_asked_for_a_delay_is_not_forgotten() -> None:
+def test_servers_that_are_busy_backed_off_or_have_a_crawl_delay_are_not_forgotten() -> None:
     politeness = polite(delay_s=5)
     politeness.begin_request(politeness.server("busy"), politeness.address("1.1.1.1"))
     back_off_s = politeness.back_off(politeness.server("refused"), 0, jitter=0)
@@ -340,7 +340,7 @@ def test_never_more_than_per_host_at_once(seed: int, per_host: int) -> None:
 # ---- another courtesy -----------------------------------------------------------------------------------------------
 
 
-def test_a_longer_delay_holds_for_rests_that_are_running() -> None:
+def test_a_longer_delay_holds_for_delays_that_are_running() -> None:
     politeness = polite(delay_s=5)
     visit(politeness, "a", "1.1.1.1", 10, 11)
     politeness.apply_courtesy(CourtesySettings(delay_s=60))

@@ -101,7 +101,7 @@ def test_prerequisite_goes_before_the_buffer() -> None:
 # ---- two collections, one server ------------------------------------------------------------------------------------
 
 
-def test_two_collections_never_ask_one_server_at_once() -> None:
+def test_two_collections_never_request_one_server_at_once() -> None:
     schedule = make_schedule(delay_s=5)
     first = add(schedule, "a", 1, 2, collection=0)
     second = add(schedule, "a", 3, 4, collection=1)
@@ -253,7 +253,7 @@ def test_held_host_waits_for_wake_although_it_has_urls() -> None:
     assert schedule.next_host(1_000) is queue
 
 
-def test_others_on_the_address_go_on_while_one_host_is_in_the_callers_hands() -> None:
+def test_others_on_the_address_continue_while_the_caller_holds_one_host() -> None:
     """A name being resolved may take seconds; its neighbours must not wait for that."""
     schedule = make_schedule()
     slow = add(schedule, "slow", 1, address="1.1.1.1")
@@ -414,7 +414,7 @@ def test_a_hundred_thousand_waiting_hosts_are_served_in_microseconds() -> None:
 # ---- another courtesy -----------------------------------------------------------------------------------------------
 
 
-def test_more_servers_at_once_are_visited_as_soon_as_it_is_said() -> None:
+def test_more_servers_at_once_are_visited_as_soon_as_the_setting_changes() -> None:
     schedule = make_schedule(max_hosts=1)
     for host in "abc":
         add(schedule, host, 1)

@@ -35,7 +35,7 @@ def test_delay_is_divided_from_the_ninth_site_on(sites: int, delay_s: float) -> 
     assert shared_delay_s(COURTESY, sites) == delay_s
 
 
-def test_rest_of_an_address_is_never_longer_than_the_delay() -> None:
+def test_delay_of_an_address_is_never_longer_than_the_setting() -> None:
     quick = CourtesySettings(delay_s=0.2, shared_rest_s=1.0)
     assert {shared_delay_s(quick, sites) for sites in (1, 9, 1_000, CDN_SITES)} == {0.2}
 

@@ -38,7 +38,7 @@ def test_urls_that_differ_in_values_have_one_pattern(tail: str, pattern: str) ->
     assert pattern_of(tail) == pattern
 
 
-def test_many_parameters_are_not_told_apart() -> None:
+def test_many_parameters_are_not_distinguished() -> None:
     assert pattern_of("/f?" + "&".join(f"p{n}=1" for n in range(40))) == "/f?*"
 
 

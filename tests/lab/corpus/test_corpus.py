@@ -168,7 +168,7 @@ def test_what_is_found_is_what_was_requested(built: CorpusCollection, queries: l
 
 
 @pytest.mark.slow
-def test_tantivys_part_of_a_search_is_told_from_ours(built: CorpusCollection) -> None:
+def test_tantivys_part_of_a_search_is_distinguished_from_ours(built: CorpusCollection) -> None:
     search = TimedSearch(built)
     timing = search.measure(SampleQuery("any word", "high", "rede disco"))
     assert {"search", "doc", "doc_freq"} <= set(timing.calls)

@@ -182,7 +182,7 @@ def test_a_point_whose_successors_all_died_goes_on_with_what_it_knows() -> None:
     run(main())
 
 
-def test_nobody_answers_is_said_in_one_line() -> None:
+def test_no_answer_is_reported_in_one_line() -> None:
     class Nobody:
         async def request(self, to: CirclePoint, question: object) -> Any:
             raise Unreachable(f"{to.node} is silent")

@@ -55,7 +55,7 @@ def test_exchange_finds_it_and_fetches_nothing_twice() -> None:
     assert communication(done) == pytest.approx(3 / 5)
 
 
-def test_a_process_without_seeds_works_when_it_is_told() -> None:
+def test_a_process_without_seeds_works_on_links_of_others() -> None:
     done = crawl(TWO_SITES, OWNERS, [[0], []], Mode.EXCHANGE)
     assert sorted(done.fetched) == [0, 1, 2, 3, 4]
 

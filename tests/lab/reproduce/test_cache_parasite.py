@@ -36,7 +36,7 @@ def test_the_table_counts_as_the_paper_does() -> None:
     assert rows["updates performed", "number"].other == 7_880
 
 
-def test_a_crawl_that_heard_nothing_has_a_table_too() -> None:
+def test_a_crawl_without_signals_has_a_table_too() -> None:
     empty = ParasiteResult(0.5, 0.5, 0, {}, 0)
     assert all(row.ours == 0 for row in announcements_table(empty).rows if row.labels[1] == "share")
     assert [row.difference for row in gain_table(empty, empty, 1.0).rows] == [0.0, 0.0, 0.0]

@@ -96,7 +96,7 @@ def test_a_second_call_makes_only_what_is_missing(tmp_path: Path, monkeypatch: p
     assert list(figures[3].series[3].y) == [1.5, 1.5], "capture times are means"
 
 
-def test_a_round_that_fails_is_made_anew_and_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_that_fails_is_repeated_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reports: list[str] = []
     failures = [LabError("a node died"), LabError("a node died")]
 

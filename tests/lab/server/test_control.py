@@ -37,7 +37,7 @@ def test_root_says_what_there_is(world: World) -> None:
     assert found["epoch"] == iso_utc(EPOCH_S)
 
 
-def test_now_is_told_on_the_wall_and_in_the_world(world: World) -> None:
+def test_now_is_given_on_the_wall_clock_and_in_the_world(world: World) -> None:
     status, found = ask(world, "/now", EPOCH_S + DAY_S)
     assert (status, found["now"]) == (200, iso_utc(EPOCH_S + DAY_S))
     assert found["world_days"] == pytest.approx(100)

@@ -67,7 +67,7 @@ def test_torn_last_line_is_left_out(tmp_path: Path) -> None:
         assert len(read_log(path)) == whole[:size_bytes].count(b"\n")
 
 
-def test_broken_line_in_the_middle_is_told_by_number(tmp_path: Path) -> None:
+def test_broken_line_in_the_middle_is_reported_by_number(tmp_path: Path) -> None:
     path = tmp_path / "log"
     with RequestLog(path) as log:
         add(log, 1.0)

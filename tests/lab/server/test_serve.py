@@ -240,7 +240,7 @@ def test_body_of_a_request_is_skipped() -> None:
     serving(Pages(), work)
 
 
-def test_names_of_one_address_are_told_apart_by_the_host_header() -> None:
+def test_names_of_one_address_are_distinguished_by_the_host_header() -> None:
     pages = Pages()
 
     async def work(lab: LabServer, client: Client) -> None:

@@ -136,7 +136,7 @@ def test_psp_every_day_gives_pages_up_and_from_actual_ages_it_does_not() -> None
     assert psp.by_day == sorted(psp.by_day)
 
 
-def test_rate_update_learns_from_what_its_visits_saw() -> None:
+def test_rate_update_learns_from_the_results_of_its_visits() -> None:
     """F2: after ten days pages that change are visited more often than those that hardly do."""
     rate = np.repeat([0.02, 2.0], 50) / DAY_S
     world = RefreshWorld.build(np.zeros(100, dtype=int), rate, horizon_s=DAY_S, politeness_s=60.0, budget=200)
@@ -145,7 +145,7 @@ def test_rate_update_learns_from_what_its_visits_saw() -> None:
     assert np.count_nonzero(later >= 50) > 1.5 * np.count_nonzero(later < 50)
 
 
-def test_freshness_is_looked_at_as_often_as_asked() -> None:
+def test_freshness_is_measured_as_often_as_configured() -> None:
     outcome, _ = execute_plan(drawn(200), "edf", 1, sampled=True, sample_interval_s=7200.0)
     assert [sample.time_s for sample in outcome.samples] == [7200.0 * number for number in range(13)]
     assert outcome.samples[0].expected == pytest.approx(1.0)

@@ -53,7 +53,7 @@ def test_the_evenest_slots_are_the_best_of_all(free: set[int], count: int, rate:
 
 @settings(max_examples=40)
 @given(st.lists(st.floats(0.0, 12.0), min_size=1, max_size=4), st.sets(st.integers(0, 11), min_size=4, max_size=7))
-def test_no_other_slots_are_nearer_to_the_plan(planned: list[float], free: set[int]) -> None:
+def test_no_other_slots_are_closer_to_the_plan(planned: list[float], free: set[int]) -> None:
     times, slots = np.array(planned), np.array(sorted(free), dtype=float)
     best = min(np.abs(np.array(each) - times).sum() for each in itertools.permutations(slots, len(times)))
     chosen_policies = nearest_slots(times, slots)

@@ -131,7 +131,7 @@ def row(name: str, started: float, took_s: float, rest_s: float, **values: Any) 
     return FetchRow(started, started + took_s, f"http://{name}/", name, name, "200", rest_s=rest_s, **known)
 
 
-def test_rests_follow_another_delay_but_for_what_the_host_asked_itself(tmp_path: Path) -> None:
+def test_delays_follow_a_changed_setting_except_those_the_host_requested(tmp_path: Path) -> None:
     """Response times and Retry-After stay what they were; the delay is another."""
     rows = [
         row("a.test", 0.0, 1.0, 10.0), row("a.test", 20.0, 1.0, 10.0), row("a.test", 40.0, 1.0, 10.0),
@@ -145,7 +145,7 @@ def test_rests_follow_another_delay_but_for_what_the_host_asked_itself(tmp_path:
         assert mean_delays(source, past, 100.0) == pytest.approx([100.0, 100.0, 600.0, 100.0])
 
 
-def test_manners_are_those_of_the_log_and_idle_hosts_are_not_late(tmp_path: Path) -> None:
+def test_delays_are_those_of_the_log_and_idle_hosts_are_not_late(tmp_path: Path) -> None:
     rows = [
         row("a.test", 0.0, 1.0, 10.0, rested_s=10.5), row("a.test", 20.0, 3.0, 10.0, rested_s=11.5),
         row("a.test", 900.0, 2.0, 10.0, rested_s=800.0, status=500),
@@ -200,7 +200,7 @@ def test_drawn_rates_are_what_is_known_of_them() -> None:
     assert spread[0] > 1.0 > spread[2] > spread[3]
 
 
-def test_what_is_but_a_prior_is_said_to_be_one() -> None:
+def test_a_prior_is_named_as_one() -> None:
     share = part_of([seen(0, 0), seen(20, 0), seen(20, 10)]).prior_share
     assert share[0] == 1.0
     assert share[1] == pytest.approx(5 / 25)
@@ -281,7 +281,7 @@ def predict(source: Source, **values: Any) -> Any:
     return what_if(source, WhatIfRequest(**({"days": 5.0} | values)), ManualClock(EPOCH_S + 5 * DAY_S))
 
 
-def test_both_sides_are_told_with_interval_bound_load_and_pass(source: Source) -> None:
+def test_both_sides_are_shown_with_interval_bound_load_and_pass(source: Source) -> None:
     answer = predict(source, delay_s=SLOT_S / 2)
     before, after = answer.as_is, answer.what_if
     assert answer.pages == 36
@@ -348,7 +348,7 @@ def test_rates_are_tested_on_later_visits(source: Source) -> None:
     assert 0 < found.error < 0.05
 
 
-def test_nothing_to_replay_is_said(tmp_path: Path) -> None:
+def test_a_log_with_nothing_to_replay_is_reported(tmp_path: Path) -> None:
     with fresh_web(quiet_world(**WEB), tmp_path) as web:
         web.run(0.1, SLOT_S)
     with (

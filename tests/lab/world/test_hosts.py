@@ -39,7 +39,7 @@ def test_some_hosts_share_a_registered_domain_and_some_an_address() -> None:
     assert all(site_of(host.name) == host.domain for host in world.hosts if not host.is_mirror)
 
 
-def test_addresses_begin_where_told_and_skip_ends() -> None:
+def test_addresses_begin_where_configured_and_skip_ends() -> None:
     hosts, _ = make_hosts(
         WorldSpec.from_values({"pages": 600, "hosts": 600, "sites.shared_address": 0.0}), "127.77.3.9"
     )
@@ -49,7 +49,7 @@ def test_addresses_begin_where_told_and_skip_ends() -> None:
     assert not any(address.endswith((".0", ".255")) for address in addresses)
 
 
-def test_running_out_of_addresses_is_said() -> None:
+def test_running_out_of_addresses_is_reported() -> None:
     with pytest.raises(LabError, match="use fewer hosts"):
         make_hosts(WorldSpec.from_values({"pages": 300, "hosts": 300, "sites.shared_address": 0.0}), "127.77.254.1")
 

@@ -75,7 +75,7 @@ def test_in_links_follow_a_power_law() -> None:
     assert top / total > 0.15
 
 
-def test_outside_links_prefer_the_same_topic_as_told() -> None:
+def test_outside_links_prefer_the_same_topic_as_configured() -> None:
     world = make_world(pages=4_000, hosts=80, links__same_topic=1.0)
     kept = total = 0
     for space in world.spaces:

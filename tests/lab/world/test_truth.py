@@ -78,7 +78,7 @@ def test_links_are_those_an_html_parser_finds(page: tuple[UrlSpace, int], days: 
     assert set(line.nofollow) <= set(line.links)
 
 
-def test_links_that_come_and_go_are_told_for_every_version() -> None:
+def test_links_that_come_and_go_are_listed_for_every_version() -> None:
     """At any instant a page has the links of its last meaningful version, and in time it has had others."""
     world = make_world(pages=200, hosts=4, seed=9, links__changing=0.5, changes__fastest=3.0, urls__sessions=0.0)
     still = make_world(pages=200, hosts=4, seed=9, changes__fastest=3.0, urls__sessions=0.0)
@@ -99,7 +99,7 @@ def test_links_that_come_and_go_are_told_for_every_version() -> None:
     assert moved > 40
 
 
-def test_links_of_redirects_choices_and_calendars_are_told_too() -> None:
+def test_links_of_redirects_choices_and_calendars_are_listed_too() -> None:
     world = varied_world()
     for kind in (UrlKind.FOUND, UrlKind.MOVED, UrlKind.CHOICES):
         for space, slot in slots_of_kind(world, kind)[:50]:
@@ -131,7 +131,7 @@ def test_redirects_lead_where_the_truth_says() -> None:
         assert canonicalize(str(line.location)) == line.location
 
 
-def test_every_url_is_told_once_in_its_canonical_spelling() -> None:
+def test_every_url_is_listed_once_in_its_canonical_spelling() -> None:
     world = varied_world()
     lines = list(truth.all_lines(world, EPOCH_S))
     urls = [line.url for line in lines]

@@ -45,7 +45,7 @@ def test_text_title_and_links_of_a_pdf_are_found() -> None:
     assert page.text_digest
 
 
-def test_pages_are_bounded_and_the_cut_is_said() -> None:
+def test_pages_are_bounded_and_the_cut_is_reported() -> None:
     page = parsed(make_pdf(["page"] * (MAX_PAGES + 1))).page
     assert page.truncated == "pages"
     assert page.text.split() == ["page"] * MAX_PAGES

@@ -141,7 +141,7 @@ def test_unendorsed_links_say_so_unless_endorsed_elsewhere() -> None:
     assert [link.nofollow for link in page.links] == [True, False, True, False]
 
 
-def test_links_are_bounded_and_the_cut_is_said() -> None:
+def test_links_are_bounded_and_the_cut_is_reported() -> None:
     options = ParseOptions(LimitSettings(links_per_page=10))
     page = page_of("".join(f"<a href=/{n}>" for n in range(11)), options=options)
     assert (len(page.links), page.truncated) == (10, "links")

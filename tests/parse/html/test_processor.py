@@ -106,7 +106,7 @@ def test_a_wrong_charset_spoils_letters_but_not_the_page() -> None:
         ("", b"X-Robots-Tag: max-snippet: 20, noindex\r\n", True, False),
     ],
 )
-def test_what_a_page_asks_of_crawlers_is_heard(markup: str, headers: bytes, noindex: bool, nofollow: bool) -> None:
+def test_robots_rules_of_a_page_are_read(markup: str, headers: bytes, noindex: bool, nofollow: bool) -> None:
     page = page_of(markup, headers)
     assert (page.noindex, page.nofollow) == (noindex, nofollow)
 

@@ -52,7 +52,7 @@ from tests.search.texts import queries
         ("-x", "nothing to search for", "nada a procurar"),
     ],
 )
-def test_a_query_is_told_in_both_languages(text: str, english: str, portuguese: str) -> None:
+def test_a_query_is_explained_in_both_languages(text: str, english: str, portuguese: str) -> None:
     query = parse(text)
     assert describe(query) == english
     assert describe(query, "pt") == portuguese
@@ -64,7 +64,7 @@ def test_of_very_many_words_the_first_are_named() -> None:
 
 
 @given(queries)
-def test_every_query_is_told_in_one_printable_line(text: str) -> None:
+def test_every_query_is_explained_in_one_printable_line(text: str) -> None:
     query = parse(text)
     for language in ("en", "pt"):
         described = describe(query, language)

@@ -69,7 +69,7 @@ def test_a_value_means(name: str, value: str, meaning: object) -> None:
     assert read(name, value) == meaning
 
 
-def test_a_name_may_be_said_in_portuguese_and_in_any_case() -> None:
+def test_a_name_may_be_written_in_portuguese_and_in_any_case() -> None:
     for said, name in [
         ("Título", "title"),
         ("TIPO", "type"),

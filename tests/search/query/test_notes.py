@@ -51,7 +51,7 @@ def test_braces_in_a_query_are_only_text() -> None:
     assert QueryNote(NoteKind.BAD_LANG, "lang:{}{0}%s").text("pt").startswith("lang:{}{0}%s não é")
 
 
-def test_nobody_is_told_more_than_they_would_read() -> None:
+def test_the_notes_on_a_query_are_limited() -> None:
     notes = QueryNotes()
     for number in range(100):
         notes.add(NoteKind.FILTER_UNKNOWN, f"f{number}:")

@@ -184,7 +184,7 @@ def test_a_filter_is_no_operand() -> None:
     assert parse("site:b.test a NOT lang:en").clauses == clauses(should="a")
 
 
-def test_a_filter_in_an_alternative_is_said_to_hold_everywhere() -> None:
+def test_a_filter_in_an_alternative_is_reported_to_hold_everywhere() -> None:
     assert kind("site:a.test OR word") == [NoteKind.FILTER_IN_OR]
     assert kind("-(site:a.test word) x") == [NoteKind.FILTER_IN_OR]
     assert kind("site:a.test OR site:b.test") == []
@@ -248,7 +248,7 @@ def test_a_positive_filter_is_enough(text: str) -> None:
         ("a*", NoteKind.PREFIX_SHORT, "a*"),
     ],
 )
-def test_what_was_read_otherwise_is_said(text: str, kind: NoteKind, detail: str) -> None:
+def test_what_was_read_otherwise_is_reported(text: str, kind: NoteKind, detail: str) -> None:
     assert [(note.kind, note.detail) for note in parse(text).notes] == [(kind, detail)]
 
 

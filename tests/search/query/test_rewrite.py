@@ -41,7 +41,7 @@ def test_words_that_only_ask_stay_where_they_were_meant() -> None:
     assert narrow("sistemas OS de DOS") == "sistemas os dos"
 
 
-def test_the_words_that_tell_most_are_kept_in_their_order_and_it_is_said() -> None:
+def test_the_most_telling_words_are_kept_in_their_order_and_that_is_reported() -> None:
     text = " ".join(f"w{'x' * length}" for length in range(39))
     query = drop_weak_words(parse(text), by_length)
     lengths = [len(node.text) for node in query.clauses.should if isinstance(node, Word)]

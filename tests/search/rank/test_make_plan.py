@@ -74,7 +74,7 @@ def test_only_the_rarest_pairs_are_looked_for() -> None:
     assert nears(planned(" ".join([*words, "outra"]), **counts)) == []
 
 
-def test_a_phrase_is_asked_as_it_is_written_stop_words_too() -> None:
+def test_a_phrase_is_searched_as_it_is_written_stop_words_too() -> None:
     (phrase,) = nears(planned('"sistemas de busca"'))
     assert (phrase.field, phrase.texts, phrase.slop) == ("exact", ("sistemas", "de", "busca"), 0)
 

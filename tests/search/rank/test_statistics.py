@@ -77,7 +77,7 @@ def test_a_query_without_words_for_it_does_not_count_languages() -> None:
     assert shards.requests[0].words == ()
 
 
-def test_forgetting_asks_anew() -> None:
+def test_cleared_statistics_are_requested_again() -> None:
     shards = Shards()
     statistics = Statistics(VirtualClock())
     for _ in range(2):

@@ -125,7 +125,7 @@ def test_a_shard_that_failed_at_one_question_is_left_out_of_those_begun_with_it(
     gateway.close()
 
 
-def test_a_single_shard_is_asked_when_its_answer_is_taken(shards: list[LocalShard]) -> None:
+def test_a_single_shard_is_queried_when_its_answer_is_taken(shards: list[LocalShard]) -> None:
     """By whoever takes it, without a thread between."""
     asked: list[int] = []
     gateway = Gateway(shards[:1], WallClock())

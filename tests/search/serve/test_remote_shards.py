@@ -154,7 +154,7 @@ def test_pages_that_were_not_expected_are_requested(tmp_path: Path) -> None:
     assert 0 < len(asked.keys) < 10
 
 
-def test_far_results_are_asked_for_when_it_is_known_which_they_are(post: Post) -> None:
+def test_far_results_are_requested_when_it_is_known_which_they_are(post: Post) -> None:
     with post.searcher() as many:
         many.search("common", 10, 40)
     assert all(each.show is None for each in post.questions if isinstance(each, CandidatesRequest))
@@ -247,7 +247,7 @@ def test_a_shard_sends_as_many_pages_as_its_share_makes_likely(
     assert (show.first, show.last) == expected
 
 
-def test_what_was_told_of_pages_is_kept_for_as_many_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_received_facts_about_pages_are_kept_for_as_many_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("teia.search.serve.remote_shards.MAX_CACHED", 10)
     received = ReceivedFacts()
     for start in range(0, 100, 10):

@@ -187,7 +187,7 @@ def test_results_are_json_with_the_keys_that_were_agreed(searcher: Searcher) -> 
     assert all(wanted <= set(hit) for hit in said["hits"])
 
 
-def test_who_knows_more_of_pages_is_asked(tmp_path: Path) -> None:
+def test_facts_about_pages_come_from_the_given_source(tmp_path: Path) -> None:
     class Known:
         def facts(self, urls: dict[int, str], /) -> dict[int, Facts]:
             return {key: Facts(5.0, 41, 0.87) for key in urls}
@@ -220,7 +220,7 @@ def test_facets_count_all_pages_that_match(searcher: Searcher) -> None:
     assert sum(facets["year"].values()) == 5
 
 
-def test_the_query_is_said_in_plain_words(searcher: Searcher) -> None:
+def test_the_query_is_explained_in_plain_words(searcher: Searcher) -> None:
     assert searcher.search("+imposto -carro").understood == "pages with imposto, without carro"
 
 
@@ -250,7 +250,7 @@ def test_ranks_go_on_from_page_to_page(many: Searcher) -> None:
 
 
 @pytest.mark.parametrize("offset", [RESULT_WINDOW, 10**9, 10**30])
-def test_nobody_sees_beyond_the_thousandth_and_is_told_so(many: Searcher, offset: int) -> None:
+def test_no_result_beyond_the_thousandth_is_shown_and_that_is_reported(many: Searcher, offset: int) -> None:
     results = many.search("common", 10, offset)
     assert results.hits == ()
     assert results.total == 1_300
@@ -359,7 +359,7 @@ def test_stop_words_are_found_where_they_are_all_there_is(searcher: Searcher) ->
     assert set(found(searcher, "the")) == {"tax", "manual.pdf"}
 
 
-def test_an_empty_index_is_answered_and_said_so(tmp_path: Path) -> None:
+def test_an_empty_index_is_answered_and_that_is_reported(tmp_path: Path) -> None:
     results = searcher_over(tmp_path).search("anything")
     assert (results.total, results.hits) == (0, ())
     assert "no pages in the index yet" in results.warnings[0]
@@ -381,7 +381,7 @@ def bilingual() -> list[IndexEntry]:
     return [*pages, *(page(f"http://pt.test/{n}", f"{portuguese} {n}", language="pt") for n in range(30))]
 
 
-def test_the_language_of_a_query_is_told_by_its_words(tmp_path: Path) -> None:
+def test_the_language_of_a_query_follows_from_its_words(tmp_path: Path) -> None:
     searcher = searcher_over(tmp_path, *bilingual())
     assert searcher.search("backup number").languages["en"] == 1
     assert searcher.search("backup número").languages["pt"] == 1

@@ -59,7 +59,7 @@ def test_few_words_are_offered() -> None:
     assert len(found) == MAX_SIMILAR
 
 
-def test_a_word_that_pages_have_is_told_behind_the_others() -> None:
+def test_a_word_that_pages_have_is_suggested_behind_the_others() -> None:
     assert list(alike("rende")) == ["renda", "rende"]
 
 

@@ -43,7 +43,7 @@ def serving(disk: SmallDisk) -> Iterator[httpx2.Client]:
             process.kill()
 
 
-def test_a_disk_that_fills_up_is_said_where_operators_look_and_no_more_when_there_is_room(
+def test_a_disk_that_fills_up_is_reported_where_operators_look_and_no_more_when_there_is_room(
     crawled_data: Path, tmp_path: Path
 ) -> None:
     with small_disk(tmp_path, "size=64m") as disk:

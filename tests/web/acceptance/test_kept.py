@@ -107,7 +107,7 @@ def optimum(rates: Sequence[float], visits_per_day: float) -> float:
     return sum(n / rate * (1 - math.exp(-rate / n)) for rate, n in shares if n > 0)
 
 
-def test_what_is_said_to_be_possible_is_what_the_true_rates_allow_and_nothing_is_above_it(kept: Kept) -> None:
+def test_possible_freshness_is_what_the_true_rates_allow_and_nothing_is_above_it(kept: Kept) -> None:
     """19: live <= bound at every point, as they are computed: nothing brings them together.
 
     The bound goes by rates that visits told; here is one of the long run that knows the true ones.

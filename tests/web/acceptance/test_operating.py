@@ -179,7 +179,7 @@ def test_it_is_paused_and_resumed_and_a_rule_takes_out_of_the_queue_what_was_ann
     evening.reload_until(lambda: evening.lab.requests() > at_rest)
 
 
-def test_what_the_tester_said_of_fifty_urls_is_what_the_crawler_did(evening: Evening) -> None:
+def test_the_tester_predicts_for_fifty_urls_what_the_crawler_does(evening: Evening) -> None:
     """10: verdict and rule."""
     evening.reload_until(lambda: "finished" in evening.page.inner_text("main .facts"), 120)
     asked = {f"http://{entry.host}{entry.path}" for entry in evening.lab.settled_entries()}

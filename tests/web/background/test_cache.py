@@ -80,7 +80,7 @@ def test_what_takes_long_is_repeated_seldom() -> None:
     kept.close()
 
 
-def test_what_goes_wrong_is_told_and_tried_again() -> None:
+def test_what_goes_wrong_is_reported_and_tried_again() -> None:
     kept, answers = AnswerCache(VirtualClock(0.0)), iter([StoreError("no"), "yes"])
 
     def compute() -> str:
@@ -96,7 +96,7 @@ def test_what_goes_wrong_is_told_and_tried_again() -> None:
     kept.close()
 
 
-def test_what_went_wrong_after_long_is_told_again_before_it_is_tried_again() -> None:
+def test_a_slow_failure_is_reported_again_before_the_next_try() -> None:
     clock, asked = VirtualClock(0.0), 0
     kept = AnswerCache(clock)
 

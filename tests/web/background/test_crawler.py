@@ -83,7 +83,7 @@ def test_a_schedule_needs_somebody_who_waits(tmp_path: Path) -> None:
         until(lambda: supervisor.state.state == "running")
 
 
-def test_one_that_dies_is_started_again_but_not_at_once_and_its_last_word_is_told(tmp_path: Path) -> None:
+def test_a_crawler_that_dies_is_restarted_after_a_pause_and_its_last_output_is_reported(tmp_path: Path) -> None:
     root = root_with(tmp_path)
     give_command(root, "main", Command.RUN, CLOCK)
     lives = tmp_path / "lives"
@@ -100,7 +100,7 @@ def test_one_that_dies_is_started_again_but_not_at_once_and_its_last_word_is_tol
         until(lambda: supervisor.state.state == "idle")
 
 
-def test_one_that_does_not_end_when_it_is_asked_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crawler_that_ignores_a_stop_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = root_with(tmp_path)
     give_command(root, "main", Command.RUN, CLOCK)
     stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); " + (

@@ -136,7 +136,7 @@ BESIDE: dict[str, dict[str, str]] = {
 }
 
 
-def test_nonsense_is_said_beside_its_field_and_nothing_typed_is_lost(web: Web) -> None:
+def test_nonsense_is_reported_beside_its_field_and_nothing_typed_is_lost(web: Web) -> None:
     client = web.client(Role.ADMIN)
     for field, typed, message in WRONG:
         name = {"every": "every_number", "stop": "stop_number"}.get(field, field)
@@ -387,7 +387,7 @@ def test_the_dates_shown_are_those_on_which_runs_begin_also_when_clocks_change(w
     assert wrong.status_code == 400
 
 
-def test_a_run_that_cannot_reach_all_pages_is_said_so(web: Web) -> None:
+def test_a_run_that_cannot_reach_all_pages_is_reported(web: Web) -> None:
     given = {"start": "2027-01-01", "every": "1 day", "stop_after": "1 second", "zone": "UTC", "c": "main"}
     shown = web.client(Role.VIEWER).get("/api/v1/schedule/preview", params=given).json()
     assert shown["warning"] == "" or "runs will stop before they are complete" in shown["warning"]

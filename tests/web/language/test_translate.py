@@ -61,14 +61,14 @@ def message_of_failure(failing: object, *args: object) -> str:
          "isto exige o papel operador; o seu é leitor"),
     ],
 )  # fmt: skip
-def test_a_message_is_said_in_portuguese(message: Message, english: str, said: str) -> None:
+def test_a_message_is_shown_in_portuguese(message: Message, english: str, said: str) -> None:
     assert message == english
     assert portuguese(message) == said
     assert portuguese(decoded(encoded(message))) == said, "it survives a database"
     assert translator_for("en").translate(message) == english
 
 
-def test_errors_of_settings_rules_and_schedules_are_said_in_portuguese() -> None:
+def test_errors_of_settings_rules_and_schedules_are_shown_in_portuguese() -> None:
     wrong = message_of_failure(read_tree, Config, {"courtesy.delay_s": -1.5})
     assert wrong == "courtesy.delay_s = -1.5: must be at least 0 s"
     assert portuguese(wrong) == "courtesy.delay_s = -1.5: precisa ser pelo menos 0 s"
@@ -107,7 +107,7 @@ def test_english_that_has_no_translation_is_marked_as_english(web: Web, monkeypa
     assert twin["message"] == "something <b>nobody</b> foresaw"
 
 
-def test_errors_of_the_framework_are_said_in_portuguese(web: Web) -> None:
+def test_errors_of_the_framework_are_shown_in_portuguese(web: Web) -> None:
     page = web.client(Role.VIEWER).get("/c/main/hosts", params={"n": "0"}, headers={"accept-language": "pt"})
     assert "n: precisa ser pelo menos 1" in page.text
     twin = web.client(Role.VIEWER).get("/api/v1/c/main/hosts", params={"n": "0"}).json()

@@ -63,7 +63,7 @@ def test_a_bucket_gives_so_many_at_once_and_so_many_a_second() -> None:
     assert [buckets.acquire("a") for _ in range(4)] == [0, 0, 0, 0.5]
 
 
-def test_who_asks_too_often_is_told_when_to_come_back(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_requests_get_a_retry_after(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 5)
     monkeypatch.setattr("teia.web.limits.REQUESTS_PER_S", 1 / 600)  # however slow the machine, none is given back
     client = web.client()

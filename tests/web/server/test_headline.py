@@ -50,7 +50,7 @@ def test_operators_see_on_every_page_what_runs_and_what_needs_them(
         assert shown(web.client(role).get("/").text) == []
 
 
-def test_it_is_not_asked_anew_for_every_page(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_headline_is_not_computed_again_for_every_page(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many pages are looked at, and however long it takes, nobody waits for it."""
     made = []
     monkeypatch.setattr(headline, "_compute_headline", lambda site: made.append(site) or headline.Headline(1, 0, "/c"))

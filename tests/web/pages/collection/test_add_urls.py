@@ -62,7 +62,7 @@ def test_what_is_no_url_comes_back_beside_its_field_and_nothing_is_added(web: We
     assert client.post(TO, data={"csrf": web.csrf(client)}).status_code == 400
 
 
-def test_what_the_rules_leave_out_is_told_and_not_added(web: Web) -> None:
+def test_urls_outside_the_rules_are_reported_and_not_added(web: Web) -> None:
     client = web.client(Role.OPERATOR)
     scoped(web, exclude=["domain:fora.test"])
     sent = {"urls": ["https://fora.test/x", "https://novo.test:25/"]}

@@ -63,7 +63,7 @@ def test_the_number_announced_is_the_number_that_leaves_the_queue(cut: Web) -> N
     cut.site.close()
 
 
-def test_nothing_matches_is_said_and_cannot_be_sent(cut: Web) -> None:  # noqa: F811
+def test_an_empty_selection_is_reported_and_cannot_be_sent(cut: Web) -> None:  # noqa: F811
     page = cut.client(Role.OPERATOR).get("/c/main/frontier/bulk?contains=zzz").text
     assert "No URL matches" in page
     assert 'name="csrf" value' in page
@@ -121,7 +121,7 @@ def test_while_it_is_counted_the_page_waits_and_then_offers_what_was_counted(
     cut.site.close()
 
 
-def test_a_count_that_fails_is_told_and_not_begun_again_for_who_listens(
+def test_a_count_that_fails_is_reported_and_not_repeated_for_listeners(
     cut: Web,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -88,7 +88,7 @@ def test_what_an_audit_complains_of_is_shown(web: Web) -> None:
     assert "fault" in web.client(Role.VIEWER).get("/c/main/data").text
 
 
-def test_politeness_and_index_are_audited_too_and_where_nothing_can_be_kept_it_is_told(web: Web) -> None:
+def test_politeness_and_index_are_audited_too_and_a_result_that_cannot_be_stored_is_reported(web: Web) -> None:
     root, clock = web.site.root, WallClock()
     for kind in (AuditKind.POLITENESS, AuditKind.INDEX):
         found = audit(root, "main", kind, clock)
@@ -125,7 +125,7 @@ def test_one_audit_at_a_time_and_one_that_fails_says_why(web: Web) -> None:
     assert "error: so and so" in web.client(Role.OPERATOR).get("/c/main/data").text
 
 
-def test_a_failure_is_told_from_faults_that_were_found(web: Web) -> None:
+def test_a_failure_is_distinguished_from_faults_that_were_found(web: Web) -> None:
     """Both end with status 1; what was printed tells them apart. Beside a failure the last result stands."""
     audit(web.site.root, "main", AuditKind.INDEX, WallClock())
     said = '{"error": "CorruptFile", "message": "frontier.sqlite: so and so", "next": ""}'

@@ -97,7 +97,9 @@ def test_a_host_whose_pages_are_kept_fresh_says_what_a_week_has_for_them(web: We
     assert f"The plan gives {plan['known']:,} visits a week to known pages" in client.get("/c/main/hosts/x.test").text
 
 
-def test_what_could_be_now_is_not_said_of_another_delay(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_possible_freshness_of_now_is_not_shown_for_another_delay(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It follows from visits that were made; what can be kept in the long run does depend on the delay."""
     monkeypatch.setattr("teia.web.pages.collection.host.ESTIMATE_PATIENCE_S", 60.0)
     client, path = web.client(Role.VIEWER), "/api/v1/c/main/hosts/x.test"
@@ -110,7 +112,7 @@ def test_what_could_be_now_is_not_said_of_another_delay(web: Web, monkeypatch: p
     assert client.get("/c/main/hosts/x.test?delay_s=86000").status_code == 200
 
 
-def test_a_host_nobody_knows_is_said_to_be_unknown(web: Web) -> None:
+def test_a_host_nobody_knows_is_reported_as_unknown(web: Web) -> None:
     client = web.client(Role.VIEWER)
     for host in ("nobody.test", "%3Cscript%3E", "x.test%00", "a" * 5_000):
         answer = client.get(f"/c/main/hosts/{host}")

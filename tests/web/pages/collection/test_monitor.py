@@ -111,7 +111,7 @@ def test_monitor_speaks_portuguese(web: Web) -> None:
     assert "Needs you" not in page
 
 
-def test_no_such_collection_is_said_so(web: Web) -> None:
+def test_a_missing_collection_is_reported(web: Web) -> None:
     client = web.client(Role.VIEWER)
     for path in ("", "/hosts", "/frontier", "/freshness", "/reports/outcomes", "/sql"):
         answer = client.get(f"/c/none{path}")

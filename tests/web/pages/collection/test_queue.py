@@ -184,7 +184,7 @@ def test_what_a_page_weighs_is_shown(cut: Web, weights: str, most: float) -> Non
     cut.site.close()
 
 
-def test_nothing_waits_is_said_so(web: Web) -> None:
+def test_an_empty_queue_is_reported(web: Web) -> None:
     client = web.client(Role.VIEWER)
     assert "Nothing waits." in client.get("/c/main/frontier").text
     assert client.get("/api/v1/c/main/frontier").json()["next_run"] is None

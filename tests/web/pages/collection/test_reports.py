@@ -46,7 +46,7 @@ def test_a_report_says_what_the_command_says(web: Web) -> None:
     assert (row["outcome"], row["count"]) == ("200", "4")
 
 
-def test_a_report_that_is_not_there_is_said_so(web: Web) -> None:
+def test_a_report_that_is_not_there_is_reported(web: Web) -> None:
     answer = web.client(Role.VIEWER).get("/api/v1/c/main/reports/weather")
     assert answer.status_code == 404
     assert "outcomes" in answer.json()["message"]
@@ -127,7 +127,7 @@ def _defaults(record: Any) -> set[str]:
     return {*notes, *([given["method"]] if "method" in given else [])}
 
 
-def test_what_reports_say_can_be_said_in_other_languages() -> None:
+def test_reports_can_be_translated() -> None:
     said = {message.id for message in current(LOCALES[0])}
     assert static_sentences() <= said
     assert set(DESCRIPTIONS.values()) <= said

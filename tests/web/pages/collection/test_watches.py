@@ -80,7 +80,7 @@ def test_the_list_and_its_twin_say_the_same_and_a_subscription_can_be_ended(web:
         ({}, "either the URL of a page"),
     ],
 )
-def test_what_makes_no_sense_is_said(web: Web, asked: dict[str, str], why: str) -> None:
+def test_what_makes_no_sense_is_reported(web: Web, asked: dict[str, str], why: str) -> None:
     answer = web.client().post("/api/v1/c/main/watches/add", json=asked, headers=web.token(Role.OPERATOR))
     assert answer.status_code in (400, 404), answer.text
     assert why in answer.json()["message"]

@@ -75,7 +75,7 @@ def test_a_copy_is_what_was_stored_and_is_checked(evil: Web) -> None:
 
 
 @pytest.mark.heavy
-def test_the_copy_nearest_in_time_is_shown_and_said_to_be(evil: Web) -> None:
+def test_the_capture_nearest_in_time_is_shown_and_named_as_such(evil: Web) -> None:
     newest = seen(evil, "/changing")
     for time, wanted in (("1999-01-01", newest["older"]), ("2100-01-01T00:00:00Z", newest["time"])):
         copy = seen(evil, "/changing", time=time)
@@ -102,7 +102,7 @@ def test_what_makes_no_sense_is_refused(evil: Web, bad: dict[str, Any]) -> None:
     assert evil.client().get("/api/v1/c/nix/copy", params={"url": "http://evil.test/"}).status_code == 404
 
 
-def test_where_there_is_no_copy_that_is_said(evil: Web) -> None:
+def test_where_there_is_no_copy_that_is_reported(evil: Web) -> None:
     query = {"url": "http://evil.test/never"}
     assert evil.client().get("/api/v1/c/main/copy", params=query).json()["time"] is None
     assert "teia has no copy of this page." in evil.client().get("/c/main/copy", params=query).text
@@ -195,7 +195,7 @@ def test_the_record_can_be_had_and_read_by_others(evil: Web) -> None:
     assert fields["warc-payload-digest"] in page
 
 
-def test_a_damaged_record_is_said_to_be(evil: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_record_is_reported(evil: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("teia.views.captures.matches", lambda _, __: False)
     copy = seen(evil, "/other")
     assert copy["is_whole"] is False
@@ -358,7 +358,7 @@ def test_a_check_now_waits_for_a_crawl(evil: Web) -> None:
 
 
 @pytest.mark.heavy
-def test_so_many_copies_are_read_at_a_time_and_the_others_are_told_when_to_come(web: Web) -> None:
+def test_a_limited_number_of_captures_is_read_at_a_time_and_others_get_a_retry_after(web: Web) -> None:
     client, url = web.client(), web.some_url()
     frame = client.get("/api/v1/c/main/copy", params={"url": url}).json()["frame"]
     web.site.capture_slots = RequestSlots(at_once=1, waiting=0, patience_s=0.01)
@@ -372,7 +372,7 @@ def test_so_many_copies_are_read_at_a_time_and_the_others_are_told_when_to_come(
     assert client.get(frame).status_code == 200
 
 
-def test_who_waits_for_a_turn_gets_it_or_is_told_in_time() -> None:
+def test_a_waiting_request_gets_a_slot_or_a_refusal_in_time() -> None:
     turns = RequestSlots(at_once=1, waiting=1, patience_s=30.0)
     order: list[str] = []
 

@@ -56,7 +56,7 @@ def test_bad_numbers_are_refused_with_the_field(web: Web, bad: str) -> None:
     assert web.client().get(f"/search?q=x&{bad}").status_code == answer.status_code
 
 
-def test_notes_are_said_in_the_readers_language(web: Web) -> None:
+def test_notes_are_shown_in_the_readers_language(web: Web) -> None:
     english, portuguese = (
         web.client().get('/search?q="renda', headers={"accept-language": language}).text
         for language in ("en", "pt-BR,pt")
@@ -162,7 +162,7 @@ def test_the_front_page_says_how_new_its_newest_page_is(web: Web) -> None:
     assert "likely current" not in page, "nothing was visited again, so nothing is said"
 
 
-def test_the_reader_is_asked_which_language_where_the_query_does_not_tell(web: Web) -> None:
+def test_the_reader_chooses_the_language_where_the_query_does_not_show_it(web: Web) -> None:
     """By the parameter, else by the header; the page and its twin alike."""
     index = CellIndex(web.site.root.collection("main").cells()[0].index)
     for number in range(4):

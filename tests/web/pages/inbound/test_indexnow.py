@@ -99,7 +99,7 @@ def test_a_forged_ping_is_ignored_and_counted(wanting: Web, body: bytes, status:
     assert counts(wanting)["forged"] == 3
 
 
-def test_too_many_keys_of_a_host_are_told_to_come_back_later(wanting: Web) -> None:
+def test_too_many_keys_of_a_host_get_a_retry_after(wanting: Web) -> None:
     told_so = [told(wanting, "/lei", key=f"forged-{number:04}") for number in range(KEYS_PER_HOST + 1)]
     assert told_so == [202] * KEYS_PER_HOST + [429]
 

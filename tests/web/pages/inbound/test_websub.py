@@ -94,7 +94,7 @@ def topic_of(root: Root) -> HubTopic:
     return topic
 
 
-def test_a_hub_is_asked_confirmed_and_heard_and_what_is_forged_is_not(tmp_path: Path) -> None:
+def test_a_hub_is_requested_verified_and_followed_and_forged_pushes_are_refused(tmp_path: Path) -> None:
     bound = socket.create_server(("127.0.0.1", 0))
     base = f"http://127.0.0.1:{bound.getsockname()[1]}"
     with bound, Hub() as hub:

@@ -89,7 +89,7 @@ NONSENSE = (
 )
 
 
-def test_nonsense_is_said_beside_its_field_and_nothing_typed_is_lost(web: Web) -> None:
+def test_nonsense_is_reported_beside_its_field_and_nothing_typed_is_lost(web: Web) -> None:
     client, headers = web.client(Role.OPERATOR), web.token(Role.OPERATOR)
     for field, typed, says in NONSENSE:
         answer = client.post("/lab/simulate", data={**TINY, field: typed, "csrf": web.csrf(client)})

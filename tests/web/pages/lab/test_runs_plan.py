@@ -81,7 +81,7 @@ WRONG = (
 )
 
 
-def test_what_is_wrong_is_said_beside_its_field_and_nothing_typed_is_lost(web: Web) -> None:
+def test_what_is_wrong_is_reported_beside_its_field_and_nothing_typed_is_lost(web: Web) -> None:
     client, headers = web.client(Role.OPERATOR), web.token(Role.OPERATOR)
     for field, typed, says in WRONG:
         sent = {"scenario": PAGES, **SHORT, field: typed}

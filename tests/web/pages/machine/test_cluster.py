@@ -106,7 +106,7 @@ def test_a_host_is_looked_up(client: TestClient) -> None:
     assert f"slot {place.slot}" in page
 
 
-def test_what_is_no_host_is_said(client: TestClient) -> None:
+def test_an_invalid_host_is_reported(client: TestClient) -> None:
     for query in ("host=a b", "host=http://", "host=%00", "host=x.test&from=nobody", "host=" + "a" * 3_000):
         answer = client.get(f"/api/v1/cluster?{query}")
         assert (answer.status_code, answer.json()["field"]) == (400, "host")
@@ -121,7 +121,7 @@ def test_unknown_nodes_and_collections_are_not_found(client: TestClient) -> None
             assert twin or "<script>" not in answer.text
 
 
-def test_several_nodes_are_shown_as_they_are_told(web: Web, client: TestClient) -> None:
+def test_several_nodes_are_shown_as_the_view_has_them(web: Web, client: TestClient) -> None:
     view = three_nodes()
     web.site.cluster = Told(view)
     twin, page = client.get("/api/v1/cluster").json(), client.get("/cluster").text
@@ -202,7 +202,7 @@ def test_names_of_nodes_are_foreign_text(web: Web, client: TestClient) -> None:
     assert evil not in client.get("/cluster").text
 
 
-def test_it_is_told_live(web: Web, client: TestClient) -> None:
+def test_it_is_shown_live(web: Web, client: TestClient) -> None:
     web.site.cluster = Told(three_nodes())
     told = json.loads(events._compute_state(web.site, events.TOPICS["cluster"], "", "main").text)
     assert told["time"] == TIME
