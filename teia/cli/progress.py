@@ -16,7 +16,7 @@ from teia.clock import Clock
 from teia.collections.account import Summary, summarize
 from teia.collections.run_log import describe_visits
 from teia.crawler.loop import Crawler
-from teia.indexer.companion import IndexerProcess
+from teia.indexer.keep_process import IndexerProcess
 
 REFRESH_S = 0.5
 PLAIN_REFRESH_S = 10.0

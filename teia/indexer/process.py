@@ -8,9 +8,9 @@ At most one process indexes a collection: it holds a lock on the file `index.loc
 
 If it is killed at any moment, everything it had committed can be searched, and the next indexer continues from there.
 If an index is deleted while the indexer has it open, the indexer reports that and ends; the crawl starts another
-(companion.py), which builds the index again. With several collections only the one with an error is closed, and opened
-again after a while. Every report names the error as long as it lasts. If it lasts until the end the process ends with
-status 1.
+(keep_process.py), which builds the index again. With several collections only the one with an error is closed, and
+opened again after a while. Every report names the error as long as it lasts. If it lasts until the end the process ends
+with status 1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Upkeep of a server's indexes while no crawl runs: those that lack pages are brought up to date.
 
-A crawl has an indexer beside it (companion.py). Between crawls an index may still lack pages, because its crawl was
+A crawl has an indexer beside it (keep_process.py). Between crawls an index may still lack pages, because its crawl was
 killed or a user deleted a cell's folder. A thread looks now and then, and starts an indexer that indexes what is left
 and ends. The indexer of a crawl that begins meanwhile is retried until that one has ended.
 """
@@ -18,7 +18,7 @@ from teia.clock import Clock
 from teia.collections.index_state import read_index_state
 from teia.collections.stored import saved
 from teia.errors import TeiaError
-from teia.indexer.companion import run_indexer
+from teia.indexer.keep_process import run_indexer
 from teia.lib.child_process import DEVNULL, PIPE, BackOff, ChildProcess
 from teia.lib.entry_points import command_of
 from teia.store.root import Root

@@ -35,7 +35,7 @@ from teia.index.cell import CellIndex
 from teia.index.position import META_FILE
 from teia.index.schema import stemming_analyser
 from teia.indexer.cell_indexer import BROKEN, CellIndexer, new_index_folder
-from teia.indexer.companion import IndexerProcess, run_indexer
+from teia.indexer.keep_process import IndexerProcess, run_indexer
 from teia.indexer.open_search import CollectionSearch
 from teia.indexer.process import CollectionFollower, follow, indexing_lock
 from teia.indexer.rebuild import audit_index, rebuild_index
@@ -369,34 +369,34 @@ def configs(root: Root) -> list[Config]:
     return [saved(root, "main").config]
 
 
-async def killed(companion: IndexerProcess) -> None:
+async def killed(indexer: IndexerProcess) -> None:
     """Kill the indexer as often as it takes to hit it alive, and wait until the crawl has noticed."""
-    deaths = companion.deaths
-    await until_async(lambda: companion.pid is not None, "an indexer runs")
-    assert companion.pid is not None
-    os.kill(companion.pid, signal.SIGKILL)
-    await until_async(lambda: companion.deaths > deaths, "its death is noticed")
+    deaths = indexer.deaths
+    await until_async(lambda: indexer.pid is not None, "an indexer runs")
+    assert indexer.pid is not None
+    os.kill(indexer.pid, signal.SIGKILL)
+    await until_async(lambda: indexer.deaths > deaths, "its death is noticed")
 
 
 def test_an_indexer_that_is_killed_is_started_again_and_nothing_is_missing(
     root: Root, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def crawl() -> IndexerProcess:
-        companion = await IndexerProcess.start(root, configs(root))
-        assert companion is not None
+        indexer = await IndexerProcess.start(root, configs(root))
+        assert indexer is not None
         try:
-            await killed(companion)
-            assert "SIGKILL" in companion.error
-            await until_async(lambda: companion.indexed.get("main") == 9, "another one goes on")
-            assert companion.error == ""
-            await companion.finish()
+            await killed(indexer)
+            assert "SIGKILL" in indexer.error
+            await until_async(lambda: indexer.indexed.get("main") == 9, "another one goes on")
+            assert indexer.error == ""
+            await indexer.finish()
         finally:
-            await companion.kill()
-        return companion
+            await indexer.kill()
+        return indexer
 
-    companion = asyncio.run(crawl())
-    assert companion.deaths >= 1
-    assert companion.error == ""
+    indexer = asyncio.run(crawl())
+    assert indexer.deaths >= 1
+    assert indexer.error == ""
     assert "restarting it in 0.5 s" in caplog.text
     assert audit_index(root, "main").violations == 0
     assert idle_account(root, "main")["indexed"] == 9
@@ -404,21 +404,21 @@ def test_an_indexer_that_is_killed_is_started_again_and_nothing_is_missing(
 
 @pytest.mark.slow
 def test_an_indexer_that_cannot_work_is_given_up_only_at_the_end(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("teia.indexer.companion.FINISH_TRIES", 2)
-    monkeypatch.setattr("teia.indexer.companion.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("teia.indexer.keep_process.FINISH_TRIES", 2)
+    monkeypatch.setattr("teia.indexer.keep_process.FIRST_WAIT_S", 0.01)
 
     async def crawl() -> IndexerProcess:
         with indexing_lock(root, "main"):  # somebody else writes, and does not end
-            companion = await IndexerProcess.start(root, configs(root))
-            assert companion is not None
-            await until_async(lambda: companion.deaths > 0, "it cannot begin")
-            await companion.finish()
-            await companion.kill()
-        return companion
+            indexer = await IndexerProcess.start(root, configs(root))
+            assert indexer is not None
+            await until_async(lambda: indexer.deaths > 0, "it cannot begin")
+            await indexer.finish()
+            await indexer.kill()
+        return indexer
 
-    companion = asyncio.run(crawl())
-    assert companion.deaths >= 2
-    assert "another process is writing the index of main" in companion.error
+    indexer = asyncio.run(crawl())
+    assert indexer.deaths >= 2
+    assert "another process is writing the index of main" in indexer.error
 
 
 class Followers:
@@ -505,45 +505,45 @@ def test_one_of_several_collections_that_is_out_in_the_end_is_reported_and_the_o
 def test_the_crawl_learns_of_the_collection_that_is_not_indexed(
     root: Root, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("teia.indexer.companion.FINISH_TRIES", 1)
+    monkeypatch.setattr("teia.indexer.keep_process.FINISH_TRIES", 1)
     twin(root, "other")
     command = command_of(run_indexer, str(root.path), "main", "other")
 
     async def crawl() -> IndexerProcess:
-        companion = IndexerProcess(command)
-        await companion.begin()
+        indexer = IndexerProcess(command)
+        await indexer.begin()
         try:
-            await companion.finish()
+            await indexer.finish()
         finally:
-            await companion.kill()
-        return companion
+            await indexer.kill()
+        return indexer
 
     with indexing_lock(root, "other"):
-        companion = asyncio.run(crawl())
-    assert "another process is writing the index of other" in companion.error
+        indexer = asyncio.run(crawl())
+    assert "another process is writing the index of other" in indexer.error
     assert (
         caplog.text.count("not all pages could be indexed: other: another process is writing the index of other") == 1
     )
-    assert companion.indexed == {"main": 9}
+    assert indexer.indexed == {"main": 9}
     assert counts(root, "main") == 9
 
 
 def test_a_crawl_that_ends_does_not_wait_as_long_as_its_indexer_was_waited_for_before(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("teia.indexer.companion.FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr("teia.indexer.companion.FINISH_TRIES", 3)
+    monkeypatch.setattr("teia.indexer.keep_process.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("teia.indexer.keep_process.FINISH_TRIES", 3)
 
     def waits() -> list[float]:
-        said = [record.args for record in caplog.records if record.name == "teia.indexer.companion"]
+        said = [record.args for record in caplog.records if record.name == "teia.indexer.keep_process"]
         return [float(str(args[1])) for args in said if isinstance(args, tuple)]
 
     async def crawl() -> int:
-        companion = IndexerProcess(["false"])
-        await companion.begin()
+        indexer = IndexerProcess(["false"])
+        await indexer.begin()
         await until_async(lambda: len(waits()) >= 8, "it dies again and again")
         before = len(waits())
-        await companion.finish()
+        await indexer.finish()
         return before
 
     before = asyncio.run(crawl())
@@ -552,8 +552,8 @@ def test_a_crawl_that_ends_does_not_wait_as_long_as_its_indexer_was_waited_for_b
 
 
 def test_an_indexer_that_cannot_be_started_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("teia.indexer.companion.FIRST_WAIT_S", 0.01)
-    monkeypatch.setattr("teia.indexer.companion.LONGEST_WAIT_S", 0.05)
+    monkeypatch.setattr("teia.indexer.keep_process.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("teia.indexer.keep_process.LONGEST_WAIT_S", 0.05)
     program, draft = tmp_path / "indexer", tmp_path / "draft"
 
     def install(text: str) -> None:
@@ -562,39 +562,39 @@ def test_an_indexer_that_cannot_be_started_is_tried_again(tmp_path: Path, monkey
         draft.rename(program)
 
     async def crawl() -> IndexerProcess:
-        companion = IndexerProcess([str(program)])
+        indexer = IndexerProcess([str(program)])
         install('echo \'{"indexed": {"main": 0}}\'; read line; exit 3')
-        await companion.begin()
-        await until_async(lambda: companion.indexed == {"main": 0}, "the first one runs")
+        await indexer.begin()
+        await until_async(lambda: indexer.indexed == {"main": 0}, "the first one runs")
         program.unlink()
-        assert companion.pid is not None
-        os.kill(companion.pid, signal.SIGKILL)
-        await until_async(lambda: "cannot be started: No such file" in companion.error, "it is said")
+        assert indexer.pid is not None
+        os.kill(indexer.pid, signal.SIGKILL)
+        await until_async(lambda: "cannot be started: No such file" in indexer.error, "it is said")
         install('echo \'{"indexed": {"main": 1}}\'; read line; exit 0')
-        await until_async(lambda: companion.indexed == {"main": 1}, "another one is started")
-        assert companion.error == ""
-        await companion.finish()
-        return companion
+        await until_async(lambda: indexer.indexed == {"main": 1}, "another one is started")
+        assert indexer.error == ""
+        await indexer.finish()
+        return indexer
 
-    companion = asyncio.run(crawl())
-    assert (companion.error, companion.deaths) == ("", 1)
+    indexer = asyncio.run(crawl())
+    assert (indexer.error, indexer.deaths) == ("", 1)
 
 
 def test_an_indexer_that_cannot_be_started_at_all_is_given_up_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("teia.indexer.companion.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("teia.indexer.keep_process.FIRST_WAIT_S", 0.01)
 
     async def crawl() -> IndexerProcess:
-        companion = IndexerProcess([str(tmp_path / "nothing")])
-        await companion.begin()
-        await companion.finish()
-        await companion.kill()
-        return companion
+        indexer = IndexerProcess([str(tmp_path / "nothing")])
+        await indexer.begin()
+        await indexer.finish()
+        await indexer.kill()
+        return indexer
 
-    companion = asyncio.run(crawl())
-    assert "the indexer cannot be started: No such file or directory; `teia audit index`" in companion.error
-    assert companion.deaths == 0
+    indexer = asyncio.run(crawl())
+    assert "the indexer cannot be started: No such file or directory; `teia audit index`" in indexer.error
+    assert indexer.deaths == 0
 
 
 def test_a_server_brings_an_index_up_to_date_that_nobody_crawls(root: Root) -> None:

@@ -29,7 +29,7 @@ from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import CrawlState
 from teia.crawler.start import Park, open_crawler
 from teia.errors import StoreError, TeiaError, UsageError
-from teia.indexer.companion import IndexerProcess
+from teia.indexer.keep_process import IndexerProcess
 from teia.notify.keep_process import NotifierSupervisor
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root

@@ -27,7 +27,7 @@ from teia.collections.run_log import EndReason
 from teia.config.sections import Config
 from teia.crawler.loop import Crawler
 from teia.errors import StoreError
-from teia.indexer.companion import IndexerProcess
+from teia.indexer.keep_process import IndexerProcess
 from teia.notify.keep_process import NotifierSupervisor
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root

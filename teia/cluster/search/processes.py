@@ -30,7 +30,7 @@ from teia.cluster.search.messages import (
     ReadyCells,
 )
 from teia.config.sections import Config
-from teia.indexer.companion import IndexerProcess
+from teia.indexer.keep_process import IndexerProcess
 from teia.lib.child_process import PIPE, ChildProcess
 from teia.lib.entry_points import command_of
 from teia.store.root import Root
@@ -151,13 +151,13 @@ class NodeIndex:
             yield
         finally:
             # If all is over, even an indexer that has not begun yet has work to do.
-            companion = await self._started_indexer(indexing, wait=is_over())
-            if companion is not None:
+            indexer = await self._started_indexer(indexing, wait=is_over())
+            if indexer is not None:
                 if is_over():
-                    await companion.finish()
-                if companion.error:
-                    _log.warning("not all pages could be indexed: %s", companion.error)
-                await companion.kill()
+                    await indexer.finish()
+                if indexer.error:
+                    _log.warning("not all pages could be indexed: %s", indexer.error)
+                await indexer.kill()
 
     @staticmethod
     async def _started_indexer(indexing: asyncio.Task[IndexerProcess | None], *, wait: bool) -> IndexerProcess | None:

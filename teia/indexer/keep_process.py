@@ -62,9 +62,9 @@ class IndexerProcess:
         if not names:
             return None
         cell_flags = [] if cells is None else ["--cells", ",".join(map(str, sorted(cells)))]
-        companion = cls(command_of(run_indexer, *cell_flags, str(root.path), *names))
-        await companion.begin()
-        return companion
+        indexer = cls(command_of(run_indexer, *cell_flags, str(root.path), *names))
+        await indexer.begin()
+        return indexer
 
     async def begin(self) -> None:
         """Start the indexer, and keep it alive from then on."""
