@@ -42,7 +42,7 @@ def indexer_of(data: Path) -> int | None:
                 words = (process / "cmdline").read_bytes().split(b"\0")
             except OSError:  # it has just ended
                 continue
-            if b"teia.indexer.companion:run_indexer" in words and os.fsencode(data) in words:
+            if b"teia.indexer.keep_process:run_indexer" in words and os.fsencode(data) in words:
                 return int(process.name)
     return None
 

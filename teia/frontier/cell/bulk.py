@@ -134,7 +134,7 @@ _NEXT = f"{_ROW} WHERE u.slot = ? AND (u.host_id, u.key) > (?, ?) ORDER BY u.hos
 def matching_urls(cell: FrontierCell, selection: BulkSelection, now_s: float) -> Iterator[str]:
     """Yield every URL of a cell that the action applies to; nothing is changed."""
     if selection.host:
-        host_id = _host_id(cell, selection.host)
+        host_id = cell.find_host(selection.host)
         where, values = "WHERE u.slot = ? AND u.host_id = ?", (slot_of(site_of(selection.host)), host_id)
         rows = cell.db.execute(f"{_ROW} {where}", values) if host_id is not None else ()
     else:
@@ -145,19 +145,14 @@ def matching_urls(cell: FrontierCell, selection: BulkSelection, now_s: float) ->
             yield row.url
 
 
-def _host_id(cell: FrontierCell, host: str) -> int | None:
-    row = cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
-    return None if row is None else int(row[0])
-
-
 # ---- doing ----------------------------------------------------------------------------------------------------------
 
 
 def progress(cell: FrontierCell, mark: str) -> tuple[RowKey | None, int]:
     """Return the position of an action in a cell, and its number of URLs; None if it has not begun."""
-    row = cell.db.execute("SELECT value FROM meta WHERE name = 'bulk'").fetchone()
+    row = cell.meta("bulk")
     # The row holds the last action only. Under another mark, this action has not begun in the cell.
-    last_mark, (slot, host_id, key), number = json.loads(row[0]) if row is not None else ("", END, 0)
+    last_mark, (slot, host_id, key), number = json.loads(row) if row is not None else ("", END, 0)
     return ((slot, host_id, key), number) if last_mark == mark else (None, 0)
 
 
@@ -175,14 +170,14 @@ def continue_action(
         number += done
         if not has_time():
             break
-    cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('bulk', ?)", (json.dumps([mark, position, number]),))
+    cell.set_meta({"bulk": json.dumps([mark, position, number])})
     return list(touched.items())
 
 
 def _first_position(cell: FrontierCell, selection: BulkSelection) -> RowKey:
     if not selection.host:
         return (0, -1, 0)
-    host_id = _host_id(cell, selection.host)
+    host_id = cell.find_host(selection.host)
     # Behind the last possible key of the host before: the walk goes on with the first URL of this one.
     return END if host_id is None else (slot_of(site_of(selection.host)), host_id - 1, _LAST_KEY)
 

@@ -21,19 +21,17 @@ def reorder_queue(cell: FrontierCell, *, anew: bool = False) -> int:
 
     Uses the open transaction, or one of its own.
     """
-    row = cell.db.execute("SELECT value FROM meta WHERE name = 'order'").fetchone()
-    if row is not None and row[0] == cell.order.name and not anew:
+    before = cell.meta("order")
+    if before == cell.order.name and not anew:
         return 0
     moved = 0
     with nullcontext() if cell.db.in_transaction else cell.transaction():
         # Without the row the cell is new, and no URL has a rank to change.
-        if row is not None:
+        if before is not None:
             slots = cell.db.execute("SELECT DISTINCT slot FROM hosts ORDER BY slot").fetchall()
             moved = sum(_rank_slot(cell, slot) for (slot,) in slots)
-        cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('order', ?)", (cell.order.name,))
-        cell.db.execute(
-            "DELETE FROM meta WHERE name = 'scores'"
-        )  # ranks are not by these any more (pagerank_scores.py)
+        cell.set_meta({"order": cell.order.name})
+        cell.delete_meta(["scores"])  # ranks are not by these any more (pagerank_scores.py)
     return moved
 
 

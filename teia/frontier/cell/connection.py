@@ -102,6 +102,11 @@ class CellConnection:
         row = self.row("SELECT host_id FROM hosts WHERE name = ?", host)
         return None if row is None else int(row[0])
 
+    def with_names(self, host_ids: Iterable[int]) -> list[tuple[int, str]]:
+        """Return (number, name) of hosts, sorted by number."""
+        sql = "SELECT host_id, name FROM hosts WHERE host_id = ?"
+        return [self.row(sql, host_id) for host_id in sorted(host_ids)]
+
     def find_row_key(self, host: str, key: int) -> RowKey | None:
         """Return the row key of a URL; None if its host is unknown."""
         host_id = self.find_host(host)

@@ -219,7 +219,7 @@ def store_part(cell: FrontierCell, part: SiteRows) -> list[tuple[int, str]]:
         if table in at:
             _add(cell, table, [[*row[: at[table]], numbers[row[at[table]]], *row[at[table] + 1 :]] for row in rows])
     if cell.knows_links and not part.knows_links:  # pages without a row may have been read by an older teia
-        cell.db.execute("DELETE FROM meta WHERE name = 'outlinks'")
+        cell.delete_meta(["outlinks"])
         cell.knows_links = False
     _forget(cell)
     return [(numbers[old], name) for old, name in part.names.items()]
@@ -236,10 +236,10 @@ def _add_hosts(cell: FrontierCell, rows: Sequence[Row]) -> None:
 def _numbers(cell: FrontierCell, names: Mapping[int, str]) -> dict[int, int]:
     found = {}
     for old, name in names.items():
-        row = cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (name,)).fetchone()
-        if row is None:
+        host_id = cell.find_host(name)
+        if host_id is None:
             raise ClusterError(f"the rows of {name} arrived before the host itself")
-        found[old] = int(row[0])
+        found[old] = host_id
     return found
 
 

@@ -72,15 +72,14 @@ def apply_scores(cell: FrontierCell, scores: Scores, has_time: Callable[[], bool
         reached = rows[-1][:3] if len(rows) == AT_ONCE else None
         if not has_time():
             break
-    cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('scores', ?)", (json.dumps([scores.stamp, reached]),))
-    names = "SELECT name FROM hosts WHERE host_id = ?"
-    return [(host_id, cell.db.execute(names, (host_id,)).fetchone()[0]) for host_id in sorted(moved_hosts)]
+    cell.set_meta({"scores": json.dumps([scores.stamp, reached])})
+    return cell.with_names(moved_hosts)
 
 
 def _reached(cell: FrontierCell, stamp: int) -> RowKey | None:
     """Return the last URL that is ranked by a set of scores; None if all are."""
-    row = cell.db.execute("SELECT value FROM meta WHERE name = 'scores'").fetchone()
-    ranked_by, reached = json.loads(row[0]) if row is not None else (None, None)
+    row = cell.meta("scores")
+    ranked_by, reached = json.loads(row) if row is not None else (None, None)
     if ranked_by != stamp:
         return _BEFORE_ALL
     return None if reached is None else (reached[0], reached[1], reached[2])

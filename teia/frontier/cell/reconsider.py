@@ -55,11 +55,11 @@ class ReconsideredUrl:
 
 def progress(cell: FrontierCell, mark: str) -> RowKey:
     """Return the position of the evaluation by these settings; END if all URLs were evaluated."""
-    row = cell.db.execute("SELECT value FROM meta WHERE name = ?", (EVALUATED,)).fetchone()
+    row = cell.meta(EVALUATED)
     # In a cluster the position may still wait for the next change (see `reconsider`).
-    if isinstance(cell.db, RecordingConnection) and EVALUATED in cell.db.deferred_meta:
-        row = (cell.db.deferred_meta[EVALUATED],)
-    evaluated_by, *position = json.loads(row[0]) if row is not None else ("",)
+    if isinstance(cell.db, RecordingConnection):
+        row = cell.db.deferred_meta.get(EVALUATED, row)
+    evaluated_by, *position = json.loads(row) if row is not None else ("",)
     return (position[0], position[1], position[2]) if evaluated_by == mark else (0, -1, 0)
 
 
@@ -82,7 +82,7 @@ def reconsider(
         deferred_meta[EVALUATED] = progress_json
     else:
         deferred_meta.pop(EVALUATED, None)
-        cell.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (EVALUATED, progress_json))
+        cell.set_meta({EVALUATED: progress_json})
     return list(touched.items())
 
 

@@ -55,15 +55,15 @@ class RoundProgress(NamedTuple):
 
 def round_progress(cell: FrontierCell, since_s: float) -> RoundProgress:
     """Return the progress of the round that began at `since_s`; a new one if the cell was in another round."""
-    row = cell.db.execute("SELECT value FROM meta WHERE name = 'again'").fetchone()
-    since, position, *counts = json.loads(row[0]) if row is not None else (None, None)
+    row = cell.meta("again")
+    since, position, *counts = json.loads(row) if row is not None else (None, None)
     if since != since_s:
         return RoundProgress(since_s)
     return RoundProgress(since_s, None if position is None else (position[0], position[1], position[2]), *counts)
 
 
 def _store(cell: FrontierCell, progress: RoundProgress) -> RoundProgress:
-    cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('again', ?)", (json.dumps(progress),))
+    cell.set_meta({"again": json.dumps(progress)})
     return progress
 
 
@@ -96,9 +96,7 @@ def requeue_known(
         progress = progress._replace(position=last, known=progress.known + sum(_is_known(row, since_s) for row in rows))
         if not has_time():
             break
-    name_of = "SELECT name FROM hosts WHERE host_id = ?"
-    touched = [(host_id, cell.db.execute(name_of, (host_id,)).fetchone()[0]) for host_id in sorted(hosts)]
-    return _store(cell, progress), touched
+    return _store(cell, progress), cell.with_names(hosts)
 
 
 def _is_due(row: tuple[int, int, int, int, str, int, int, int | None, float | None], since_s: float) -> bool:
