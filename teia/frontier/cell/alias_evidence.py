@@ -278,12 +278,6 @@ def requeue_alias_urls(cell: FrontierCell, host: str, limit: int, now_s: float) 
     left_out = (slot, host_id, STATE_EXCLUDED, Outcome.ALIAS, limit)
     rows = cell.db.execute(sql, left_out).fetchall()
     # `lane` and `rank` stayed in `urls` all the while, so the row of the queue can be made again.
-    cell.db.executemany(
-        "INSERT INTO queue VALUES (?, ?, ?, ?, ?)", [(slot, host_id, lane, rank, key) for lane, rank, key in rows]
-    )
-    cell.db.executemany(
-        "UPDATE urls SET state = ?, outcome = '' WHERE slot = ? AND host_id = ? AND key = ?",
-        [(STATE_QUEUED, slot, host_id, key) for _, _, key in rows],
-    )
-    cell.queued += len(rows)
+    for lane, rank, key in rows:
+        cell.requeue(slot, host_id, key, lane=lane, rank=rank)
     return len(rows)
