@@ -18,13 +18,13 @@ from tests.waiting import until
 HOST = "w.test"
 
 
-def wish(root: Root, url: str) -> None:
+def request_visit(root: Root, url: str) -> None:
     control = Inbox(root.path / "control.sqlite")
     control.send("main", VisitPage(url), time.time())
     control.close()
 
 
-def wishes(root: Root) -> list[Request[VisitPage]]:
+def pending_visits(root: Root) -> list[Request[VisitPage]]:
     control = Inbox(root.path / "control.sqlite")
     try:
         return control.pending("main", VisitPage)
@@ -44,11 +44,11 @@ def test_a_known_page_is_visited_again_while_a_crawl_runs(tmp_path: Path) -> Non
                 entry = lookup.find(first) if first else None
                 return first if entry is not None and entry.page is not None else ""
 
-        wish(root, until(visited, "the page is visited"))
+        request_visit(root, until(visited, "the page is visited"))
 
     done = crawl_web(ScriptedWeb({HOST: pages}), tmp_path, f"{HOST}/", meanwhile=ask, courtesy__delay_s=0.2)
     assert done.requested().count(f"{HOST}/0") == 2
-    assert wishes(open_root(done.data)) == [], "what was granted is not asked for again"
+    assert pending_visits(open_root(done.data)) == [], "what was granted is not asked for again"
     own = sorted((entry for entry in done.entries if entry.host == HOST), key=lambda entry: entry.start_s)
     delays = [later.start_s - earlier.end_s for earlier, later in pairwise(own)]
     assert min(delays) >= 0.19, "courtesy is not shortened"
@@ -62,20 +62,20 @@ def test_a_visit_request_waits_for_the_next_crawl(tmp_path: Path) -> None:
     root = open_root(first.data)
     with Lookup(root, "main") as lookup:
         urls = {url.rpartition("/")[2]: url for url in lookup.urls_of_host(HOST, 10)}
-    wish(root, urls["a"])
-    wish(root, urls["a"])
-    wish(root, urls["no"])
-    wish(root, "http://nowhere.test/")
-    assert len(wishes(root)) == 3
+    request_visit(root, urls["a"])
+    request_visit(root, urls["a"])
+    request_visit(root, urls["no"])
+    request_visit(root, "http://nowhere.test/")
+    assert len(pending_visits(root)) == 3
 
     def meanwhile(root: Root) -> None:
-        until(lambda: wishes(root) == [], "the next crawl takes them")
+        until(lambda: pending_visits(root) == [], "the next crawl takes them")
 
     again = crawl_web(web, tmp_path, f"{HOST}/", port=first.port, meanwhile=meanwhile)
     asked = again.requested()
     assert asked.count(f"{HOST}/a") == 1
     assert f"{HOST}/no" not in asked, "robots.txt still forbids it"
-    assert wishes(root) == []
+    assert pending_visits(root) == []
 
 
 def test_only_so_many_visit_requests_wait(tmp_path: Path) -> None:

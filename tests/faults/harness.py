@@ -144,7 +144,7 @@ def config_of(root: Root, name: str = "main") -> Config:
     return replace(config, archive=replace(config.archive, file_bytes=FILE_BYTES))
 
 
-class Told:
+class JsonLines:
     """The way out of a child: each line is JSON, written at once."""
 
     def __init__(self, descriptor: int) -> None:
@@ -154,7 +154,7 @@ class Told:
         os.write(self._descriptor, json.dumps(what).encode() + b"\n")
 
 
-async def crawl(root: Root, told: Told, *, dies: bool) -> None:
+async def crawl(root: Root, told: JsonLines, *, dies: bool) -> None:
     """Crawl to the end. With `dies` a commit that fails is the last thing this process does, as if it were killed.
 
     A crawl waits for room as long as there is none; the third commit in a row that finds none is its last here.
@@ -203,7 +203,7 @@ async def crawl(root: Root, told: Told, *, dies: bool) -> None:
         told(asked=[url for each in fetchers for url in each.asked])
 
 
-async def look_at(root: Root, told: Told) -> None:
+async def look_at(root: Root, told: JsonLines) -> None:
     """Everything that can be said of the folder: its URLs, what every copy is, its audits."""
     clock = WallClock()
     following = process.CollectionFollower(root, "main", clock)
@@ -231,7 +231,7 @@ async def look_at(root: Root, told: Told) -> None:
 # ---- the process ----------------------------------------------------------------------------------------------------
 
 
-def child(order: Mapping[str, Any], told: Told) -> None:
+def child(order: Mapping[str, Any], told: JsonLines) -> None:
     """Do one order in a process of its own."""
     shim, fault = ctypes.CDLL(None), order.get("fault")
     if fault is not None:
@@ -263,7 +263,7 @@ def done_in_child(order: Mapping[str, Any]) -> dict[str, Any]:
     if pid == 0:
         os.close(mine)
         try:
-            child(order, Told(its))
+            child(order, JsonLines(its))
         finally:
             os._exit(0)
     os.close(its)

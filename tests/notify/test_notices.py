@@ -69,7 +69,7 @@ class Watching:
             finder.close()
             store.close()
 
-    def told(self, identity: str) -> list[dict[str, Any]]:
+    def sent_items(self, identity: str) -> list[dict[str, Any]]:
         """All items of all messages, oldest first."""
         store = self.store()
         try:
@@ -105,7 +105,7 @@ def test_the_notice_of_a_changed_page_shows_the_difference(watching: Watching) -
     assert watching.look() == 0, "markup, case and a 304 are no change (F3)"
     watching.revisited.visit("<p>first and <b>last</b></p>")
     assert (watching.look(), watching.look()) == (1, 0), "it is told once, whoever looks"
-    (item,) = watching.told(watched)
+    (item,) = watching.sent_items(watched)
     assert (item["url"], item["what"], item["outcome"]) == (URL, "changed", "200")
     difference = item["difference"]
     assert (difference["removed"], difference["added"]) == (0, 2)
@@ -113,7 +113,7 @@ def test_the_notice_of_a_changed_page_shows_the_difference(watching: Watching) -
         ("same", "FIRST", "first"),
         ("changed", "", "and last"),
     ]
-    assert watching.told(other) == []
+    assert watching.sent_items(other) == []
 
 
 def test_every_change_is_notified_in_order_also_long_after_and_that_a_page_is_gone(watching: Watching) -> None:
@@ -124,11 +124,13 @@ def test_every_change_is_notified_in_order_also_long_after_and_that_a_page_is_go
     watching.revisited.visit("still nothing", status=404)
     watching.revisited.visit("<p>third</p>")
     assert watching.look() == 4
-    told = watching.told(watched)
-    assert [item["what"] for item in told] == ["changed", "changed", "gone", "changed"]
-    assert [item["seen"] for item in told] == sorted(item["seen"] for item in told)
-    assert told[2]["difference"] is None
-    changed = [part["after"] for item in told[:2] for part in item["difference"]["parts"] if part["kind"] == "changed"]
+    sent_items = watching.sent_items(watched)
+    assert [item["what"] for item in sent_items] == ["changed", "changed", "gone", "changed"]
+    assert [item["seen"] for item in sent_items] == sorted(item["seen"] for item in sent_items)
+    assert sent_items[2]["difference"] is None
+    changed = [
+        part["after"] for item in sent_items[:2] for part in item["difference"]["parts"] if part["kind"] == "changed"
+    ]
     assert changed == ["second", "third"]
 
 
@@ -140,7 +142,7 @@ def test_parts_that_come_and_go_cause_no_notice_once_they_are_known(watching: Wa
     watching.look()
     judged = [changed for _, changed in watching.revisited.sights()]
     assert 0 in judged, "the mask was learnt"
-    assert len(watching.told(watched)) == sum(map(bool, judged))
+    assert len(watching.sent_items(watched)) == sum(map(bool, judged))
 
 
 def test_a_search_tells_of_new_and_changed_results_after_they_were_indexed(watching: Watching) -> None:
@@ -148,25 +150,25 @@ def test_a_search_tells_of_new_and_changed_results_after_they_were_indexed(watch
     watched = watching.subscribe(query="+orçamento")
     everything = watching.subscribe(query="site:a.test")
     watching.look()
-    assert watching.told(watched) == watching.told(everything) == [], "what was there before is no news"
+    assert watching.sent_items(watched) == watching.sent_items(everything) == [], "what was there before is no news"
     watching.revisited.visit("<title>T</title><p>O orçamento de 2026</p>")
     watching.revisited.visit("<p>outra coisa</p>", url=OTHER)
     assert watching.look() == 0, "nothing is told before it can be found"
     watching.index()
     watching.look()
-    (item,) = watching.told(watched)
+    (item,) = watching.sent_items(watched)
     assert (item["url"], item["what"], item["title"]) == (URL, "changed", "T")
     assert "orçamento" in item["snippet"]
     assert item["difference"]["added"] == 4
-    assert {each["url"] for each in watching.told(everything)} == {URL, OTHER}
+    assert {each["url"] for each in watching.sent_items(everything)} == {URL, OTHER}
     watching.revisited.visit("<div><p>O ORÇAMENTO de 2026")
     watching.index()
     watching.look()
-    assert len(watching.told(watched)) == 1, "other bytes that read the same are no change"
+    assert len(watching.sent_items(watched)) == 1, "other bytes that read the same are no change"
     watching.revisited.visit("<p>O orçamento de 2027</p>")
     watching.index()
     watching.look()
-    assert [each["what"] for each in watching.told(watched)] == ["changed", "changed"]
+    assert [each["what"] for each in watching.sent_items(watched)] == ["changed", "changed"]
 
 
 def test_a_page_that_is_found_for_the_first_time_is_a_new_result(tmp_path: Path, copies: CaptureReader) -> None:
@@ -179,7 +181,7 @@ def test_a_page_that_is_found_for_the_first_time_is_a_new_result(tmp_path: Path,
         offline.run()
         watching.index()
         watching.look()
-        (item,) = watching.told(watched)
+        (item,) = watching.sent_items(watched)
         assert (item["url"], item["what"], item["difference"]) == (OTHER, "new", None)
 
 
@@ -266,7 +268,7 @@ def test_a_look_ends_after_a_while_and_the_next_goes_on_with_others(watching: Wa
     finder.close()
     store.close()
     assert looks > 1
-    assert [len(watching.told(each)) for each in watched] == [1, 1, 0, 1]
+    assert [len(watching.sent_items(each)) for each in watched] == [1, 1, 0, 1]
 
 
 def test_what_is_removed_while_it_is_looked_at_leaves_nothing(watching: Watching) -> None:

@@ -8,13 +8,13 @@ from teia.crawler.signals_in.inbox import counts_in, open_inbox
 from teia.signals.announce import PROXY, Announcement, AnnouncementInbox
 
 
-def said(url: str, seen_s: float = 1.0, kind: str = PROXY, times: int = 1) -> Announcement:
+def announcement(url: str, seen_s: float = 1.0, kind: str = PROXY, times: int = 1) -> Announcement:
     return Announcement(url, kind, seen_s, seen_s, times)
 
 
 def test_an_announcement_waits_until_it_is_settled(tmp_path: Path) -> None:
     inbox = open_inbox(tmp_path / "signals.sqlite")
-    assert inbox.put([said("http://a/", 5.0), said("http://b/", 7.0)]) == 2
+    assert inbox.put([announcement("http://a/", 5.0), announcement("http://b/", 7.0)]) == 2
     assert inbox.due(PROXY, 4.0, 10) == []
     assert [each.url for each in inbox.due(PROXY, 6.0, 10)] == ["http://a/"]
     inbox.settle(PROXY, ["http://a/"])
@@ -26,7 +26,7 @@ def test_an_announcement_waits_until_it_is_settled(tmp_path: Path) -> None:
 
 def test_a_repeated_signal_is_one_announcement_and_keeps_its_place(tmp_path: Path) -> None:
     inbox = open_inbox(tmp_path / "signals.sqlite")
-    inbox.put([said("http://a/", 1.0), said("http://a/", 9.0), said("http://a/", 9.0, times=3)])
+    inbox.put([announcement("http://a/", 1.0), announcement("http://a/", 9.0), announcement("http://a/", 9.0, times=3)])
     (one,) = inbox.due(PROXY, 2.0, 10)
     assert (one.seen_s, one.reported_s, one.times) == (1.0, 9.0, 5)
     assert inbox.counts() == {PROXY: {"repeated": 4}}
@@ -37,17 +37,17 @@ def test_a_flood_is_dropped_and_counted_by_kind(tmp_path: Path) -> None:
     path = tmp_path / "signals.sqlite"
     inbox = open_inbox(path)
     small = AnnouncementInbox(inbox._db, most=10)
-    kept = small.put([said(f"http://a/{n}") for n in range(50)] + [said("http://a/1", kind="indexnow")])
+    kept = small.put([announcement(f"http://a/{n}") for n in range(50)] + [announcement("http://a/1", kind="indexnow")])
     assert kept == 11
     assert small.waiting(PROXY) == 10
-    assert small.put([said("http://a/3")]) == 1, "one that waits already needs no room"
+    assert small.put([announcement("http://a/3")]) == 1, "one that waits already needs no room"
     assert counts_in(path) == {PROXY: {"dropped": 40, "repeated": 1}}
     inbox.close()
 
 
 def test_two_processes_may_have_it_open(tmp_path: Path) -> None:
     one, other = open_inbox(tmp_path / "signals.sqlite"), open_inbox(tmp_path / "signals.sqlite")
-    one.put([said("http://a/")])
+    one.put([announcement("http://a/")])
     other.count(PROXY, {"malformed": 2, "nothing": 0})
     assert [each.url for each in other.due(PROXY, 2.0, 10)] == ["http://a/"]
     assert one.counts() == {PROXY: {"malformed": 2}}

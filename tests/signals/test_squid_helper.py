@@ -58,7 +58,7 @@ def helper(path: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def told(path: Path, text: str, *words: str) -> tuple[bytes, bytes]:
+def answers_of(path: Path, text: str, *words: str) -> tuple[bytes, bytes]:
     """What the program answers to some lines, and what it complains of."""
     with helper(path, *words) as process:
         return process.communicate(text.encode("latin-1"), timeout=30)
@@ -83,7 +83,7 @@ def test_it_needs_nothing_but_the_standard_library() -> None:
 
 def test_every_line_is_answered_unchanged_with_and_without_channels(path: Path) -> None:
     lines = [f"7 http://a.test/ {EXTRAS}", f"http://a.test/ {EXTRAS}", "", "12 ", "what is this", "8 \xff\xfe\x00"]
-    out, _ = told(path, "".join(f"{line}\n" for line in lines))
+    out, _ = answers_of(path, "".join(f"{line}\n" for line in lines))
     assert out == b"7 ERR\nERR\nERR\n12 ERR\nERR\n8 ERR\n"
 
 
@@ -100,7 +100,7 @@ def test_pages_are_announced_and_people_are_not(path: Path) -> None:
         "7 nonsense",
         "8",
     ]
-    told(path, "".join(f"{line}\n" for line in lines))
+    answers_of(path, "".join(f"{line}\n" for line in lines))
     counts, urls = hear(ear)
     ear.close()
     assert urls == ["http://a.test/one", "HTTPS://a.test:8443/two"]
@@ -110,14 +110,14 @@ def test_pages_are_announced_and_people_are_not(path: Path) -> None:
 
 def test_queries_are_announced_where_that_is_wanted(path: Path) -> None:
     ear = AnnouncementSocket(path)
-    told(path, f"http://a.test/search?q=x {EXTRAS}\nhttp://bob@a.test/?q=x {EXTRAS}\n", "--queries")
+    answers_of(path, f"http://a.test/search?q=x {EXTRAS}\nhttp://bob@a.test/?q=x {EXTRAS}\n", "--queries")
     assert hear(ear)[1] == ["http://a.test/search?q=x"]
     ear.close()
 
 
 def test_answers_do_not_wait_for_a_crawl_that_is_down(path: Path) -> None:
     number = MAX_WAITING + 500
-    out, complaint = told(path, "".join(f"{n} http://a.test/{n} {EXTRAS}\n" for n in range(number)))
+    out, complaint = answers_of(path, "".join(f"{n} http://a.test/{n} {EXTRAS}\n" for n in range(number)))
     assert out == b"".join(b"%d ERR\n" % n for n in range(number))
     assert complaint.count(b"\n") == 1, "it is said once"
     assert b"No such file" in complaint
@@ -127,7 +127,7 @@ def test_answers_do_not_wait_for_a_crawl_that_does_not_listen(path: Path) -> Non
     ear = AnnouncementSocket(path)  # and nobody reads from it: the socket's queue fills
     number = 15_000
     lines = (f"{n} http://a.test/{n:0200} {EXTRAS}\n" for n in range(number))
-    out, _ = told(path, "".join(lines))
+    out, _ = answers_of(path, "".join(lines))
     assert out.count(b"\n") == number
     urls = hear(ear)[1]
     ear.close()
@@ -199,7 +199,7 @@ def test_lines_to_a_log_daemon_are_announced_and_not_answered(path: Path) -> Non
         "Lhttp://a.test/s?q=x - - GET",
         "b0",
     ]
-    out, _ = told(path, "".join(f"{line}\n" for line in lines), "--log")
+    out, _ = answers_of(path, "".join(f"{line}\n" for line in lines), "--log")
     assert (out, hear(ear)) == (b"", ({"seen": 3, "skipped": 1, "private": 1}, ["http://a.test/one"]))
     ear.close()
 
@@ -345,7 +345,7 @@ def test_without_squids_own_log_daemon_a_log_is_left_alone_and_that_is_reported(
 
 def test_a_rewriter_whose_socket_is_something_else_says_so_and_leaves_it_alone(path: Path) -> None:
     path.write_bytes(b"before\n")
-    out, complaint = told(path, "http://a.test/ - - GET\n")
+    out, complaint = answers_of(path, "http://a.test/ - - GET\n")
     assert (out, path.read_bytes()) == (b"ERR\n", b"before\n")
     assert b"is not a socket" in complaint
 

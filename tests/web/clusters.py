@@ -13,13 +13,13 @@ TIME, SEEN = "2026-11-15T12:00:09.000000Z", "2026-11-15T12:00:00.000000Z"
 
 
 @dataclass
-class Told:
-    """A source that tells what it was given."""
+class FixedSource:
+    """A source with one fixed view."""
 
-    said: ClusterView
+    fixed: ClusterView
 
     def view(self) -> ClusterView:
-        return self.said
+        return self.fixed
 
 
 def three_nodes(cells: int = 64, collection: str = "main") -> ClusterView:

@@ -20,7 +20,7 @@ from tests.waiting import until_async
 T = 15.0
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def warnings_in(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if "unknown instance" in record.getMessage()]
 
 
@@ -64,7 +64,7 @@ def test_an_unknown_instance_is_reported_once_and_is_over_after_a_silence(
             assert known.is_over(name, instance, 200.0, T)
             known.own_key_at = 0.0
     assert known.unknown == 2
-    assert len(told(caplog)) == 2
+    assert len(warnings_in(caplog)) == 2
     known.note(NodeState("b", "2"))
     assert not known.is_over("b", "2", 200.0, T)  # it lives after all
 

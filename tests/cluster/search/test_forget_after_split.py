@@ -25,7 +25,7 @@ def test_a_cell_comes_from_the_one_that_had_its_slots_before() -> None:
     assert [list(ancestors(cell, STARTS, 2)) for cell in range(4)] == [[], [], [0], [2, 0]]
 
 
-class Keepers:
+class Owners:
     """The keeper of cell 0, and that of the cells that were split off it."""
 
     def __init__(self, path: Path) -> None:
@@ -57,7 +57,7 @@ class Keepers:
 
 
 def test_nothing_is_forgotten_that_a_new_cell_lacks(tmp_path: Path) -> None:
-    owners = Keepers(tmp_path)
+    owners = Owners(tmp_path)
     owners.ends["new"]._goals = {2: 50, 3: 70}
     assert not owners.may_forget()
     write_position(owners.folders[2].index, 50)
@@ -67,7 +67,7 @@ def test_nothing_is_forgotten_that_a_new_cell_lacks(tmp_path: Path) -> None:
 
 
 def test_what_nobody_has_is_not_waited_for_without_end(tmp_path: Path) -> None:
-    owners = Keepers(tmp_path)
+    owners = Owners(tmp_path)
     for number in (2, 3):
         write_position(owners.folders[number].index, 1)
     with closing(LackingPages(owners.folders[2].index)) as pages:

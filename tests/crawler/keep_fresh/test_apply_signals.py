@@ -56,7 +56,7 @@ class AHost:
     slot_s: float
 
 
-def voices(web: FreshWeb) -> dict[str, SignalSource]:
+def sitemap_trust(web: FreshWeb) -> dict[str, SignalSource]:
     """How far each host's sitemap is believed."""
     cell = web.crawl.committer.cells[0].frontier
     found = {}
@@ -75,7 +75,7 @@ def freshness(
     with fresh_web(world, folder / f"{seed}-{signals}", courtesy__delay_s=SLOT_S, refresh__signals=signals) as kept:
         kept.announce_sitemaps()
         kept.run(DAYS, SLOT_S)
-        return kept.freshness(DAYS / 3), voices(kept), kept
+        return kept.freshness(DAYS / 3), sitemap_trust(kept), kept
 
 
 def gain(folder: Path, seed: int, **web: float) -> tuple[float, dict[str, SignalSource], FreshWeb]:

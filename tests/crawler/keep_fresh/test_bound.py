@@ -13,7 +13,7 @@ from teia.refresh.history import DAY_S
 from tests.crawler.keep_fresh.test_host_plan import NOW_S, OF_ALL, SETTINGS, equal, held, seen
 
 
-def standing(slot_s: float, age_s: float = 0.0, pages: int = 40) -> FreshnessBound:
+def bound_of(slot_s: float, age_s: float = 0.0, pages: int = 40) -> FreshnessBound:
     columns = to_columns([held(n, seen(n % 5, 8)) for n in range(pages)], equal)
     _, found = plan_host(columns, OF_ALL, False, slot_s, SETTINGS, NOW_S, warm=False)
     made = compute_bound(columns, found, slot_s, NOW_S + age_s, DAY_S)
@@ -22,7 +22,7 @@ def standing(slot_s: float, age_s: float = 0.0, pages: int = 40) -> FreshnessBou
 
 
 def test_copies_are_fresh_when_they_were_just_seen_and_less_so_later() -> None:
-    now, later, long_after = standing(3_600.0), standing(3_600.0, DAY_S), standing(3_600.0, 30 * DAY_S)
+    now, later, long_after = bound_of(3_600.0), bound_of(3_600.0, DAY_S), bound_of(3_600.0, 30 * DAY_S)
     assert now.fresh == pytest.approx(1.0)
     assert now.error == 0.0
     assert 0.99 > later.fresh > long_after.fresh > 0
@@ -30,9 +30,9 @@ def test_copies_are_fresh_when_they_were_just_seen_and_less_so_later() -> None:
 
 
 def test_what_could_be_is_less_where_requests_are_further_apart() -> None:
-    best = [standing(slot_s, DAY_S).best for slot_s in (60.0, 3_600.0, DAY_S)]
+    best = [bound_of(slot_s, DAY_S).best for slot_s in (60.0, 3_600.0, DAY_S)]
     assert 1 > best[0] > best[1] > best[2] > 0
-    following = [standing(slot_s, DAY_S).best_next or 0.0 for slot_s in (60.0, 3_600.0, DAY_S)]
+    following = [bound_of(slot_s, DAY_S).best_next or 0.0 for slot_s in (60.0, 3_600.0, DAY_S)]
     assert following[0] > following[1] > following[2]
 
 
@@ -49,7 +49,7 @@ def test_nobody_exceeds_the_bound_of_the_next_day() -> None:
 
 
 def test_hosts_together_are_the_mean_by_weight() -> None:
-    one, other = standing(3_600.0, DAY_S), standing(60.0, DAY_S, pages=80)
+    one, other = bound_of(3_600.0, DAY_S), bound_of(60.0, DAY_S, pages=80)
     both = combine_bounds([one, other])
     assert both is not None
     assert both.pages == 120
@@ -61,7 +61,7 @@ def test_hosts_together_are_the_mean_by_weight() -> None:
 
 def test_a_host_that_needs_no_delay_and_answers_at_once_has_slots_all_the_same() -> None:
     """Issue 5, P = 0: a delay of 0, and nothing known of how long its answers take."""
-    made = standing(0.0, DAY_S)
+    made = bound_of(0.0, DAY_S)
     assert made.slot_s > 0
     assert combine_bounds([made, made]) is not None
     assert made.fresh <= made.possible <= 1
@@ -101,7 +101,7 @@ def test_what_is_lost_adds_up_to_what_is_not_fresh() -> None:
     """UX acceptance 19: the parts and the freshness are 1, whatever is wrong."""
     for slot_s in (60.0, 3_600.0, DAY_S):
         for age_s in (0.0, DAY_S, 30 * DAY_S):
-            whole = standing(slot_s, age_s)
+            whole = bound_of(slot_s, age_s)
             lost = attribute_loss(whole)
             parts = (lost.courtesy, lost.learning, lost.schedule, lost.failures)
             assert min(parts) >= 0
@@ -120,7 +120,7 @@ def test_pages_that_were_seen_seldom_are_where_rates_are_learnt() -> None:
     assert lost.schedule == lost.failures == 0
     assert whole.excess is not None
     assert whole.excess.well_known == 0
-    often = standing(60.0, 30 * DAY_S)
+    often = bound_of(60.0, 30 * DAY_S)
     assert 0 < attribute_loss(often).learning < 0.001, "more is known, and still not all"
     assert attribute_loss(often).schedule > 0
     assert often.excess is not None
@@ -129,6 +129,6 @@ def test_pages_that_were_seen_seldom_are_where_rates_are_learnt() -> None:
 
 def test_visiting_all_alike_is_never_better_than_the_best() -> None:
     for slot_s in (60.0, 3_600.0, DAY_S):
-        whole = standing(slot_s, DAY_S)
+        whole = bound_of(slot_s, DAY_S)
         assert whole.excess is not None
         assert whole.excess.uniform / whole.weight <= whole.best + 1e-9

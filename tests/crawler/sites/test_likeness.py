@@ -61,7 +61,7 @@ def test_a_title_may_name_its_own_host() -> None:
     assert compare_pages(one, other) is PageLikeness.AGREES
 
 
-def heard(*contents: int, different: int = 0) -> AliasPair:
+def pair_with_evidence(*contents: int, different: int = 0) -> AliasPair:
     pair = AliasPair("a.test", "b.test", 0.0)
     for number, content in enumerate(contents):
         add_evidence(
@@ -73,17 +73,17 @@ def heard(*contents: int, different: int = 0) -> AliasPair:
 
 
 def test_the_same_page_everywhere_counts_once() -> None:
-    assert is_enough(heard(1, 2, 3).evidence, 3)
-    assert not is_enough(heard(1, 1, 1, 1, 2).evidence, 3)
+    assert is_enough(pair_with_evidence(1, 2, 3).evidence, 3)
+    assert not is_enough(pair_with_evidence(1, 1, 1, 1, 2).evidence, 3)
 
 
 def test_every_page_that_disagrees_asks_for_as_many_again() -> None:
-    assert not is_enough(heard(1, 2, 3, different=1).evidence, 3)
-    assert is_enough(heard(1, 2, 3, 4, 5, 6, different=1).evidence, 3)
+    assert not is_enough(pair_with_evidence(1, 2, 3, different=1).evidence, 3)
+    assert is_enough(pair_with_evidence(1, 2, 3, 4, 5, 6, different=1).evidence, 3)
 
 
 def test_home_pages_that_disagree_weigh_twice() -> None:
-    pair = heard(1, 2, 3, 4, 5, 6)
+    pair = pair_with_evidence(1, 2, 3, 4, 5, 6)
     add_evidence(pair, "/", at("a.test", "/"), at("b.test", "/", text=b"x", simhash=FAR))
     assert not is_enough(pair.evidence, 3)
     assert is_enough(pair.evidence, 2)
@@ -92,15 +92,15 @@ def test_home_pages_that_disagree_weigh_twice() -> None:
 
 
 def test_a_page_is_counted_as_evidence_once() -> None:
-    pair = heard(1)
+    pair = pair_with_evidence(1)
     assert not add_evidence(pair, "/0", at("a.test", "/0"), at("b.test", "/0", status=404))
     assert pair.evidence.different == []
 
 
 def test_some_disagreement_or_no_end_is_hopeless() -> None:
-    assert not is_hopeless(heard(1, different=MAX_DIFFERENT - 1).evidence)
-    assert is_hopeless(heard(different=MAX_DIFFERENT).evidence)
-    assert is_hopeless(heard(*[1] * MAX_COMPARED).evidence)
+    assert not is_hopeless(pair_with_evidence(1, different=MAX_DIFFERENT - 1).evidence)
+    assert is_hopeless(pair_with_evidence(different=MAX_DIFFERENT).evidence)
+    assert is_hopeless(pair_with_evidence(*[1] * MAX_COMPARED).evidence)
 
 
 def moved(path: str, origin: str = "https://b.test", to: str | None = None) -> ComparedVisit:
@@ -128,7 +128,7 @@ def test_redirects_to_other_paths_ways_or_origins_are_no_alias() -> None:
 
 
 def test_the_home_page_is_kept_first_for_another_look() -> None:
-    pair = heard(1, 2, 3, 4, 5, 6)
+    pair = pair_with_evidence(1, 2, 3, 4, 5, 6)
     add_evidence(pair, "/", at("a.test", "/"), at("b.test", "/"))
     assert pair.evidence.tails[:2] == ["/", "/0"]
     assert len(pair.evidence.tails) <= 5

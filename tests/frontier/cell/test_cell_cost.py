@@ -20,11 +20,11 @@ def cell(tmp_path: Path) -> Iterator[FrontierCell]:
     opened.close()
 
 
-def plans(cell: FrontierCell, deed: Callable[[], object]) -> list[str]:
-    """The query plans of every statement that `deed` runs."""
+def plans(cell: FrontierCell, work: Callable[[], object]) -> list[str]:
+    """The query plans of every statement that `work` runs."""
     statements: list[str] = []
     cell.db.set_trace_callback(statements.append)
-    deed()
+    work()
     cell.db.set_trace_callback(None)
     plain = [sql for sql in statements if sql.lstrip().upper().startswith(("SELECT", "UPDATE", "DELETE", "INSERT"))]
     assert plain
@@ -36,7 +36,7 @@ def test_no_hot_query_scans_or_sorts(cell: FrontierCell) -> None:
     item = items(cell)[0]
     host_id = cell.host_id(HOST, NOW_S)
     learnt = PageRow(200, b"d", b"t")
-    for deed in (
+    for work in (
         lambda: items(cell, 8, skip={1, 2}),
         lambda: cell.next_due_s(host_id, HOST),
         lambda: add_links(cell, found(page(1), 1), found(page("new")), found("http://new.test/")),
@@ -44,13 +44,13 @@ def test_no_hot_query_scans_or_sorts(cell: FrontierCell) -> None:
         lambda: settle(cell, item, STATE_DONE, time_s=NOW_S + 1, learnt=learnt),
         lambda: cell.robots_of(host_id, HOST),
     ):
-        for step in plans(cell, deed):
+        for step in plans(cell, work):
             assert not step.startswith("SCAN"), step
             assert "TEMP B-TREE" not in step
 
 
-def steps(cell: FrontierCell, deed: Callable[[], object]) -> int:
-    """How many instructions of SQLite's machine `deed` takes, in hundreds: a clock that does not depend on the load."""
+def steps(cell: FrontierCell, work: Callable[[], object]) -> int:
+    """How many instructions of SQLite's machine `work` takes, in hundreds: a clock that does not depend on the load."""
     count = 0
 
     def tick() -> int:
@@ -59,20 +59,20 @@ def steps(cell: FrontierCell, deed: Callable[[], object]) -> int:
         return 0
 
     cell.db.set_progress_handler(tick, 100)
-    deed()
+    work()
     cell.db.set_progress_handler(None, 0)
     return count
 
 
 def test_two_hundred_thousand_urls_of_one_host_cost_no_more_than_two_hundred(cell: FrontierCell) -> None:
     def cost() -> int:
-        def deed() -> None:
+        def work() -> None:
             waiting = items(cell, 64)
             for item in waiting[:10]:
                 settle(cell, item, STATE_DONE, learnt=PageRow(200, b"d", b"t"))
             add_links(cell, found(page(f"moved/{cell.known - 1}"), 1))
 
-        return steps(cell, deed)
+        return steps(cell, work)
 
     add_links(cell, *(found(page(f"moved/{number}"), 3) for number in range(200)))
     small = cost()

@@ -18,7 +18,7 @@ from teia.frontier.traps.watch import TrapWatch
 from teia.urls import key_of
 
 
-class Kept:
+class MemoryJournal:
     """A journal in memory."""
 
     def __init__(self, changes_format: int = NEWEST_FORMAT) -> None:
@@ -60,9 +60,9 @@ def dump(path: Path) -> list[str]:
         db.close()
 
 
-def copied(journal: Kept, path: Path, upto: int | None = None) -> Path:
+def copied(journal: MemoryJournal, path: Path, upto: int | None = None) -> Path:
     """Another file, to which what the journal has was done."""
-    cell = FrontierCell(path, journal=Kept())
+    cell = FrontierCell(path, journal=MemoryJournal())
     assert isinstance(cell.db, RecordingConnection)
     have = applied_seq(cell.db)
     apply(cell.db, enumerate(journal.changes[have:upto], have + 1))
@@ -92,7 +92,7 @@ def place_of(cell: FrontierCell, host_id: int, key: int) -> tuple[int, int, int]
 
 def test_a_copy_that_got_every_change_is_the_same_file(tmp_path: Path) -> None:
     """NATS.md 3.2: SQLite is a prefix of the log."""
-    journal = Kept()
+    journal = MemoryJournal()
     cell = FrontierCell(tmp_path / "a.sqlite", journal=journal)
     cell.watch = TrapWatch(cell, 10)
     write_some(cell)
@@ -103,7 +103,7 @@ def test_a_copy_that_got_every_change_is_the_same_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_journalled_is_the_same_as_one_that_is_not(tmp_path: Path) -> None:
-    for name, journal in (("plain", None), ("kept", Kept())):
+    for name, journal in (("plain", None), ("kept", MemoryJournal())):
         cell = FrontierCell(tmp_path / name, journal=journal)
         write_some(cell)
         cell.close()
@@ -111,7 +111,7 @@ def test_a_file_that_is_journalled_is_the_same_as_one_that_is_not(tmp_path: Path
 
 
 def test_what_could_not_be_published_is_not_committed(tmp_path: Path) -> None:
-    journal = Kept()
+    journal = MemoryJournal()
     cell = FrontierCell(tmp_path / "a", journal=journal)
     write_some(cell)
     before = (cell.known, cell.queued, dump(tmp_path / "a"))
@@ -128,7 +128,7 @@ def test_what_could_not_be_published_is_not_committed(tmp_path: Path) -> None:
 
 
 def test_a_transaction_that_wrote_nothing_publishes_nothing(tmp_path: Path) -> None:
-    journal = Kept()
+    journal = MemoryJournal()
     cell = FrontierCell(tmp_path / "a", journal=journal)
     with cell.transaction():
         cell.hosts_with_work()
@@ -141,7 +141,7 @@ def test_a_transaction_that_wrote_nothing_publishes_nothing(tmp_path: Path) -> N
 
 
 def test_links_for_other_cells_go_with_the_transaction_and_not_through_the_outbox(tmp_path: Path) -> None:
-    journal = Kept()
+    journal = MemoryJournal()
     cell = FrontierCell(tmp_path / "a", journal=journal)
     links = [found(f"/{n}", "other.test") for n in range(2_500)]
     with cell.transaction():
@@ -156,7 +156,7 @@ def test_changes_that_are_none_are_refused(tmp_path: Path) -> None:
     """RELIABILITY 56: what comes from outside changes tables of ours and nothing else."""
     import msgspec
 
-    cell = FrontierCell(tmp_path / "a", journal=Kept())
+    cell = FrontierCell(tmp_path / "a", journal=MemoryJournal())
     assert isinstance(cell.db, RecordingConnection)
     for changes, says in (
         (b"junk", "cannot be read"),
@@ -174,7 +174,7 @@ def test_changes_that_are_none_are_refused(tmp_path: Path) -> None:
 
 def test_that_an_empty_cell_was_judged_is_no_record_of_its_own(tmp_path: Path) -> None:
     """Issue 7: at most 2 messages a page, also in brief crawls; it goes with the first change."""
-    journal = Kept()
+    journal = MemoryJournal()
     cell = FrontierCell(tmp_path / "cell.sqlite", journal=journal)
     with cell.transaction():
         assert reconsider(cell, "these settings", lambda _: True, lambda: True) == []
@@ -190,7 +190,7 @@ def test_that_an_empty_cell_was_judged_is_no_record_of_its_own(tmp_path: Path) -
     cell.close()
     assert len(journal.changes) == 1
     assert dump(copied(journal, tmp_path / "copy.sqlite")) == dump(tmp_path / "cell.sqlite")
-    again = FrontierCell(tmp_path / "copy.sqlite", journal=Kept())
+    again = FrontierCell(tmp_path / "copy.sqlite", journal=MemoryJournal())
     assert progress(again, "these settings") == END
     assert progress(again, "others") != END
     again.close()

@@ -81,16 +81,16 @@ def test_long_links_are_sent_in_messages_that_nats_takes(tmp_path: Path) -> None
     """In order and none left out: a page of a thousand links of 1,500 characters is 1.5 MB, and NATS takes one."""
     posted: list[bytes] = []
 
-    class Kept:
+    class PostJournal:
         def post(self, to_cell: int, bulk: bytes) -> None:
             posted.append(bulk)
 
     links = [found(page(number) + "/" + "x" * 1_500) for number in range(2_100)]
-    mail.post(SimpleNamespace(journal=Kept()), RECEIVER, links)  # type: ignore[arg-type]
+    mail.post(SimpleNamespace(journal=PostJournal()), RECEIVER, links)  # type: ignore[arg-type]
     assert max(map(len, posted)) <= mail.BULK_BYTES < 1_000_000
     assert [link for bulk in posted for link in mail.decode_links(bulk)] == links
     posted.clear()
-    mail.post(SimpleNamespace(journal=Kept()), RECEIVER, [found(page(number)) for number in range(2_100)])  # type: ignore[arg-type]
+    mail.post(SimpleNamespace(journal=PostJournal()), RECEIVER, [found(page(number)) for number in range(2_100)])  # type: ignore[arg-type]
     assert len(posted) == 3
 
 

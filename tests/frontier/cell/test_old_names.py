@@ -27,7 +27,7 @@ from teia.frontier.traps.pattern_table import HostPatterns, suspicious_hosts
 from teia.sqlite import rename_tables
 
 from .renamed_rows import HOST, SLOT, contents, old_file, old_records, write_renamed
-from .test_journal import Kept, copied
+from .test_journal import MemoryJournal, copied
 
 ALL_KEYS = (-(1 << 63), (1 << 63) - 1)
 Contents = dict[str, tuple[list[str], list[Any]]]
@@ -164,7 +164,7 @@ def test_of_two_who_migrate_at_once_the_second_finds_it_done(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_log_of_version_3_is_replayed(tmp_path: Path, number: int) -> None:
-    journal = Kept()
+    journal = MemoryJournal()
     journal.changes = old_records()[number]
     expected = with_new_names(contents(old_file(tmp_path / "old")))
     assert contents(copied(journal, tmp_path / "copy")) == expected
@@ -172,7 +172,7 @@ def test_a_log_of_version_3_is_replayed(tmp_path: Path, number: int) -> None:
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_log_for_a_node_of_version_3_is_as_that_would_write_it(tmp_path: Path, number: int) -> None:
-    journal = Kept(number)
+    journal = MemoryJournal(number)
     with closing(FrontierCell(tmp_path / "new", journal=journal)) as cell:
         write_renamed(cell)
     written, expected = ([msgspec.msgpack.decode(each) for each in records] for records in
@@ -184,7 +184,7 @@ def test_a_log_for_a_node_of_version_3_is_as_that_would_write_it(tmp_path: Path,
 
 
 def test_a_log_has_the_present_names_when_all_nodes_know_them(tmp_path: Path) -> None:
-    journal = Kept(NEW_NAMES_FORMAT)
+    journal = MemoryJournal(NEW_NAMES_FORMAT)
     with closing(FrontierCell(tmp_path / "new", journal=journal)) as cell:
         write_renamed(cell)
     records = [msgspec.msgpack.decode(each) for each in journal.changes]
@@ -217,7 +217,7 @@ def test_a_snapshot_for_a_node_of_version_3_has_its_names(tmp_path: Path, number
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_site_moves_between_nodes_of_two_versions(tmp_path: Path, number: int) -> None:
-    journal = Kept(number)
+    journal = MemoryJournal(number)
     with closing(FrontierCell(tmp_path / "from", journal=journal)) as cell:
         write_renamed(cell)
         expected = read(cell)

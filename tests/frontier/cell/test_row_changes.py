@@ -22,7 +22,7 @@ from teia.urls import SLOTS
 
 from .random_cells import change_at_random, dump
 from .renamed_rows import contents
-from .test_journal import Kept, copied, found, write_some
+from .test_journal import MemoryJournal, copied, found, write_some
 
 RECORDED = Path(__file__).with_name("format1.log")
 FORMATS = (1, 2, 3)
@@ -37,18 +37,18 @@ def groups(changes: bytes) -> list[Any]:
 
 @pytest.fixture
 def cell(tmp_path: Path) -> Any:
-    with closing(FrontierCell(tmp_path / "cell.sqlite", journal=Kept())) as cell:
+    with closing(FrontierCell(tmp_path / "cell.sqlite", journal=MemoryJournal())) as cell:
         yield cell
 
 
-def kept(cell: FrontierCell) -> Kept:
-    assert isinstance(cell.journal, Kept)
+def journal_of(cell: FrontierCell) -> MemoryJournal:
+    assert isinstance(cell.journal, MemoryJournal)
     return cell.journal
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_transactions_give_the_same_file_in_all_formats(tmp_path: Path, seed: int) -> None:
-    journals = {number: Kept(number) for number in FORMATS}
+    journals = {number: MemoryJournal(number) for number in FORMATS}
     for number, journal in journals.items():
         with closing(FrontierCell(tmp_path / f"{number}", journal=journal)) as cell:
             change_at_random(cell, seed, 40)
@@ -59,7 +59,7 @@ def test_random_transactions_give_the_same_file_in_all_formats(tmp_path: Path, s
 
 
 def test_the_formats_may_change_from_record_to_record(tmp_path: Path) -> None:
-    journal = Kept()
+    journal = MemoryJournal()
     with closing(FrontierCell(tmp_path / "a", journal=journal)) as cell:
         for turn in range(6):
             journal.format = FORMATS[turn % 3]
@@ -72,7 +72,7 @@ def test_a_log_that_the_version_before_wrote_is_replayed(tmp_path: Path) -> None
     """Made by the teia before format 2: `change_at_random(cell, 7, 30)`, its records and its file."""
     recorded = zlib.decompress(RECORDED.read_bytes())
     records, expected = msgspec.msgpack.decode(recorded, type=tuple[list[bytes], list[str]])
-    journal = Kept()
+    journal = MemoryJournal()
     journal.changes = records
     assert len(records) > 15
     with closing(sqlite3.connect(tmp_path / "old")) as db:
@@ -84,7 +84,7 @@ def test_a_log_that_the_version_before_wrote_is_replayed(tmp_path: Path) -> None
 def test_records_are_no_larger_than_those_of_statements(tmp_path: Path) -> None:
     sizes = {}
     for number in FORMATS:
-        journal = Kept(number)
+        journal = MemoryJournal(number)
         with closing(FrontierCell(tmp_path / f"{number}", journal=journal)) as cell:
             write_some(cell)
         sizes[number] = sum(map(len, journal.changes))
@@ -108,14 +108,14 @@ def test_every_table_is_recorded_whatever_its_columns_are_called(cell: FrontierC
             cell.db.execute(f'INSERT OR IGNORE INTO "{name}" VALUES ({marks})', row)
             key = next(column for column, _, place in columns if place == 1)
             cell.db.execute(f'UPDATE "{name}" SET "{key}" = ? WHERE "{key}" = ?', ("y" if row[0] == "x" else 8, row[0]))
-    changed = {(group[0], group[1]) for changes in kept(cell).changes for group in groups(changes)}
+    changed = {(group[0], group[1]) for changes in journal_of(cell).changes for group in groups(changes)}
     assert {name for (name,) in tables} == {name for name, kind in changed if kind == "put"}
-    assert dump(copied(kept(cell), cell.path.with_name("copy"))) == dump(cell.path)
+    assert dump(copied(journal_of(cell), cell.path.with_name("copy"))) == dump(cell.path)
 
 
 def test_a_record_holds_no_sql(tmp_path: Path) -> None:
     """Nodes of two versions need not have the same statements."""
-    journal = Kept()
+    journal = MemoryJournal()
     with closing(FrontierCell(tmp_path / "a", journal=journal)) as cell:
         change_at_random(cell, 3, 20)
     for word in (b"INSERT", b"UPDATE", b"DELETE", b"WHERE"):
@@ -126,7 +126,7 @@ def test_a_row_that_is_written_often_is_one_change(cell: FrontierCell) -> None:
     with cell.transaction():
         for value in range(10):
             cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('x', ?)", (value,))
-    (meta,) = groups(kept(cell).changes[0])
+    (meta,) = groups(journal_of(cell).changes[0])
     assert meta[:3] == ["meta", "put", ["name", "value"]]
     assert ["x", 9] in meta[3]
     assert len(meta[3]) == 4  # with the three counters
@@ -138,9 +138,9 @@ def test_an_update_holds_the_key_and_the_changed_columns(cell: FrontierCell) -> 
     with cell.transaction():
         cell.db.execute("UPDATE urls SET state = 1, outcome = '200', depth = depth")
         cell.db.execute("UPDATE urls SET failures = failures")
-    (urls,) = [group for group in groups(kept(cell).changes[1]) if group[0] == "urls"]
+    (urls,) = [group for group in groups(journal_of(cell).changes[1]) if group[0] == "urls"]
     assert urls[1:3] == ["set", ["slot", "host_id", "key", "state", "outcome"]]
-    assert b"never" not in kept(cell).changes[1]
+    assert b"never" not in journal_of(cell).changes[1]
 
 
 def test_an_update_that_changes_nothing_is_no_record(cell: FrontierCell) -> None:
@@ -148,16 +148,16 @@ def test_an_update_that_changes_nothing_is_no_record(cell: FrontierCell) -> None
         cell.add_links([found("/")], 1.0)
     with cell.transaction():
         cell.db.execute("UPDATE urls SET depth = depth")
-    assert len(kept(cell).changes) == 1
+    assert len(journal_of(cell).changes) == 1
 
 
 def test_a_transaction_that_only_posts_has_a_record_without_changes(cell: FrontierCell) -> None:
     """No statement without an effect has to carry the posts."""
     for number in (3, 2, 1):
-        kept(cell).format = number
+        journal_of(cell).format = number
         with cell.transaction():
             post(cell, 3, [found("/", "other.test")])
-    empty = [msgspec.msgpack.decode(changes) for changes in kept(cell).changes]
+    empty = [msgspec.msgpack.decode(changes) for changes in journal_of(cell).changes]
     assert empty == [[3, []], [2, []], [1, 3, [], []]]
     assert applied_seq(cell.db) == 3
 
@@ -170,9 +170,9 @@ def test_a_split_is_one_short_change_for_each_table(cell: FrontierCell) -> None:
     with cell.transaction():  # the triggers are back
         cell.add_links([found("/", "new.test")], 1.0)
     assert gone == 2_000
-    assert len(kept(cell).changes[1]) < 2_000
-    assert {group[1] for group in groups(kept(cell).changes[1])} == {"cut", "put"}
-    assert dump(copied(kept(cell), cell.path.with_name("copy"))) == dump(cell.path)
+    assert len(journal_of(cell).changes[1]) < 2_000
+    assert {group[1] for group in groups(journal_of(cell).changes[1])} == {"cut", "put"}
+    assert dump(copied(journal_of(cell), cell.path.with_name("copy"))) == dump(cell.path)
 
 
 def test_columns_that_a_record_lacks_get_their_defaults(cell: FrontierCell) -> None:

@@ -35,7 +35,7 @@ def here(web: Web) -> str:
     return web.some_url().rpartition("/")[0]
 
 
-def told(web: Web, *paths: str, key: str = KEY) -> int:
+def ping_status(web: Web, *paths: str, key: str = KEY) -> int:
     urls = [here(web) + path for path in paths]
     host = split(urls[0]).authority
     return web.client().post("/indexnow", json={"host": host, "key": key, "urlList": urls}).status_code
@@ -74,16 +74,16 @@ def counts(web: Web) -> dict[str, int]:
 
 
 def test_nobody_takes_what_no_collection_wants(web: Web) -> None:
-    assert told(web, "/lei") == 422
+    assert ping_status(web, "/lei") == 422
     assert not web.site.root.collection("main").signals.exists()
 
 
 def test_a_ping_waits_for_its_key_and_then_goes_to_the_crawl(wanting: Web) -> None:
-    assert told(wanting, "/lei", "/renda") == 202
+    assert ping_status(wanting, "/lei", "/renda") == 202
     assert waiting(wanting) == []
     visited(wanting, KEY.encode())
     assert set(waiting(wanting)) == {f"{here(wanting)}/lei", f"{here(wanting)}/renda"}
-    assert told(wanting, "/xss") == 200
+    assert ping_status(wanting, "/xss") == 200
     one = wanting.client().get("/indexnow", params={"url": f"{here(wanting)}/", "key": KEY})
     assert one.status_code == 200
     assert len(waiting(wanting)) == 4
@@ -91,17 +91,17 @@ def test_a_ping_waits_for_its_key_and_then_goes_to_the_crawl(wanting: Web) -> No
 
 @pytest.mark.parametrize(("body", "status"), [(b"something else", 200), (KEY.encode(), 404)])
 def test_a_forged_ping_is_ignored_and_counted(wanting: Web, body: bytes, status: int) -> None:
-    assert told(wanting, "/lei", "/renda") == 202
+    assert ping_status(wanting, "/lei", "/renda") == 202
     visited(wanting, body, status)
     assert waiting(wanting) == []
     assert counts(wanting)["forged"] == 2
-    assert told(wanting, "/lei") == 403
+    assert ping_status(wanting, "/lei") == 403
     assert counts(wanting)["forged"] == 3
 
 
 def test_too_many_keys_of_a_host_get_a_retry_after(wanting: Web) -> None:
-    told_so = [told(wanting, "/lei", key=f"forged-{number:04}") for number in range(KEYS_PER_HOST + 1)]
-    assert told_so == [202] * KEYS_PER_HOST + [429]
+    statuses = [ping_status(wanting, "/lei", key=f"forged-{number:04}") for number in range(KEYS_PER_HOST + 1)]
+    assert statuses == [202] * KEYS_PER_HOST + [429]
 
 
 def test_what_the_settings_mean_is_worked_out_once_and_again_when_they_are_others(
@@ -114,20 +114,20 @@ def test_what_the_settings_mean_is_worked_out_once_and_again_when_they_are_other
         return compiled.compile_settings(config, lists)
 
     monkeypatch.setattr(site_module, "compile_settings", noted)
-    assert [told(wanting, "/lei") for _ in range(5)] == [202] * 5
+    assert [ping_status(wanting, "/lei") for _ in range(5)] == [202] * 5
     assert len(worked_out) == 1
     path = wanting.site.root.collection("main").config
     other = path.with_suffix(".new")
     other.write_text(path.read_text("utf-8") + "\n[public]\ncopies = false\n", "utf-8")
     other.replace(path)
-    told(wanting, "/lei")
+    ping_status(wanting, "/lei")
     assert len(worked_out) == 2
 
 
 def test_pages_of_other_sites_and_messages_without_sense_are_counted(wanting: Web) -> None:
     outside = {"host": "other.example", "key": KEY, "urlList": ["https://other.example/a"]}
     assert wanting.client().post("/indexnow", json=outside).status_code == 422
-    assert told(wanting, "/lei", key="short-") == 422
+    assert ping_status(wanting, "/lei", key="short-") == 422
     assert wanting.client().get("/indexnow").status_code == 422
     assert wanting.client().post("/indexnow", content=b"{").status_code == 400
     assert counts(wanting)["out_of_scope"] == 1

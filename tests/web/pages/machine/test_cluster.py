@@ -20,7 +20,7 @@ from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
 from teia.web.server import events
 from teia.web.server.installation import Installation
-from tests.web.clusters import TIME, Told, three_nodes
+from tests.web.clusters import TIME, FixedSource, three_nodes
 from tests.web.conftest import QUICK, Web, app_of
 
 
@@ -123,7 +123,7 @@ def test_unknown_nodes_and_collections_are_not_found(client: TestClient) -> None
 
 def test_several_nodes_are_shown_as_the_view_has_them(web: Web, client: TestClient) -> None:
     view = three_nodes()
-    web.site.cluster = Told(view)
+    web.site.cluster = FixedSource(view)
     twin, page = client.get("/api/v1/cluster").json(), client.get("/cluster").text
     assert len(page) < 100_000
     assert [(each["name"], each["letter"], each["hue"]) for each in twin["nodes"]] == [
@@ -148,7 +148,7 @@ def test_several_nodes_are_shown_as_the_view_has_them(web: Web, client: TestClie
 
 def test_the_way_over_fingers_is_shown(web: Web, client: TestClient) -> None:
     """A2: every hop follows a finger of the node before it, and the last one reaches the keeper."""
-    web.site.cluster = Told(three_nodes())
+    web.site.cluster = FixedSource(three_nodes())
     found = set()
     for number in range(12):
         asked = f"host=h{number}.test&from=node-b"
@@ -165,7 +165,7 @@ def test_the_way_over_fingers_is_shown(web: Web, client: TestClient) -> None:
 
 
 def test_a_node_has_its_neighbours_and_fingers(web: Web, client: TestClient) -> None:
-    web.site.cluster = Told(three_nodes())
+    web.site.cluster = FixedSource(three_nodes())
     twin, page = client.get("/api/v1/cluster/nodes/node-c").json(), client.get("/cluster/nodes/node-c").text
     assert (twin["points"], twin["node"]["capacity"], twin["index"]) == (128, 2.0, 2)
     assert sorted(twin["successors"]) == ["node-a", "node-b"]
@@ -180,7 +180,7 @@ def test_a_node_has_its_neighbours_and_fingers(web: Web, client: TestClient) -> 
 def test_a_dead_node_stands_on_no_circle(web: Web, client: TestClient) -> None:
     view = three_nodes()
     nodes = [replace(node, state="dead", cells=0) if node.name == "node-b" else node for node in view.nodes]
-    web.site.cluster = Told(replace(view, nodes=nodes))
+    web.site.cluster = FixedSource(replace(view, nodes=nodes))
     twin = client.get("/api/v1/cluster/nodes/node-b").json()
     assert (twin["points"], twin["fingers"], twin["node"]["share"]) == (0, [], 0.0)
     assert client.get("/cluster/nodes/node-b").status_code == 200
@@ -188,7 +188,7 @@ def test_a_dead_node_stands_on_no_circle(web: Web, client: TestClient) -> None:
 
 
 def test_many_cells_are_drawn_as_few_arcs(web: Web, client: TestClient) -> None:
-    web.site.cluster = Told(three_nodes(cells=1_024))
+    web.site.cluster = FixedSource(three_nodes(cells=1_024))
     page = client.get("/cluster").text
     assert page.count('data-cell="') < 300
     assert len(page) < 200_000
@@ -198,12 +198,12 @@ def test_many_cells_are_drawn_as_few_arcs(web: Web, client: TestClient) -> None:
 def test_names_of_nodes_are_foreign_text(web: Web, client: TestClient) -> None:
     view, evil = three_nodes(), "<img src=x>"
     nodes = [replace(node, region=evil) for node in view.nodes]
-    web.site.cluster = Told(replace(view, nodes=nodes))
+    web.site.cluster = FixedSource(replace(view, nodes=nodes))
     assert evil not in client.get("/cluster").text
 
 
 def test_it_is_shown_live(web: Web, client: TestClient) -> None:
-    web.site.cluster = Told(three_nodes())
+    web.site.cluster = FixedSource(three_nodes())
     told = json.loads(events._compute_state(web.site, events.TOPICS["cluster"], "", "main").text)
     assert told["time"] == TIME
     assert told == client.get("/api/v1/cluster?c=main").json()
@@ -211,7 +211,7 @@ def test_it_is_shown_live(web: Web, client: TestClient) -> None:
 
 def test_without_a_collection_there_is_nothing_to_keep(web: Web, client: TestClient) -> None:
     view = three_nodes()
-    web.site.cluster = Told(replace(view, cells=[]))
+    web.site.cluster = FixedSource(replace(view, cells=[]))
     page = client.get("/cluster?host=x.test").text
     assert "No collection yet" in page
     assert 'class="ring"' not in page

@@ -9,7 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from tests.web.clusters import Told, three_nodes
+from tests.web.clusters import FixedSource, three_nodes
 from tests.web.test_browser import Live, browser, live, watched
 
 __all__ = ["browser", "live"]
@@ -17,8 +17,8 @@ WITH_HOPS = "/cluster?host=www.jornal.com.br&from=node-a"
 
 
 @pytest.fixture
-def told(live: Live) -> Iterator[Told]:
-    alone, told = live.web.site.cluster, Told(three_nodes())
+def told(live: Live) -> Iterator[FixedSource]:
+    alone, told = live.web.site.cluster, FixedSource(three_nodes())
     live.web.site.cluster = told
     yield told
     live.web.site.cluster = alone
@@ -42,11 +42,11 @@ def test_the_circle_is_sound_in_light_and_dark_and_on_a_phone(live: Live, browse
         context.close()
 
 
-def test_arc_and_row_light_up_together_and_follow_the_owner(live: Live, browser: Browser, told: Told) -> None:
+def test_arc_and_row_light_up_together_and_follow_the_owner(live: Live, browser: Browser, told: FixedSource) -> None:
     context = live.context(browser, viewport={"width": 1280, "height": 800})
     page = context.new_page()
     page.goto("/cluster")
-    cell = next(each for each in told.said.cells if each.keeper == "node-c")
+    cell = next(each for each in told.fixed.cells if each.keeper == "node-c")
     arc = page.locator(f'[data-cell="{cell.id}"]')
     arc.hover()
     assert lit(page) == {"node-c"}
@@ -55,11 +55,11 @@ def test_arc_and_row_light_up_together_and_follow_the_owner(live: Live, browser:
     assert lit(page) == set()
     page.locator("table.nodes tr[data-node=node-a] a").focus()
     assert lit(page) == {"node-a"}
-    assert page.locator("g.cell.lit").count() == told.said.nodes[0].cells
-    moved = [replace(each, keeper="node-a") if each.id == cell.id else each for each in told.said.cells]
-    told.said = replace(told.said, cells=moved)
+    assert page.locator("g.cell.lit").count() == told.fixed.nodes[0].cells
+    moved = [replace(each, keeper="node-a") if each.id == cell.id else each for each in told.fixed.cells]
+    told.fixed = replace(told.fixed, cells=moved)
     page.wait_for_selector(f'[data-cell="{cell.id}"][data-node=node-a]', timeout=10_000, state="attached")
     assert arc.locator("text").text_content() == "a"
-    told.said = replace(told.said, nodes=told.said.nodes[:2])
+    told.fixed = replace(told.fixed, nodes=told.fixed.nodes[:2])
     page.wait_for_selector("[data-ring-changed]:not([hidden])", timeout=10_000)
     context.close()
