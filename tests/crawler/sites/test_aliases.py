@@ -86,13 +86,13 @@ def www(tmp_path_factory: pytest.TempPathFactory) -> Crawled:
 def test_www_and_the_bare_name_are_one_site(www: Crawled) -> None:
     assert www.crawls[0].state is CrawlState.FINISHED
     assert pages_asked(www, "x.test") == {"/", *(f"/{n}" for n in range(1, 30))}
-    assert len(paths(www, "www.x.test")) <= 6, "robots.txt, three pages that prove it, and what was under way"
+    assert len(pages_asked(www, "www.x.test")) <= 10, "three pages that prove it, and what was asked before the commit"
 
 
 def test_every_url_of_an_alias_says_where_it_went(www: Crawled) -> None:
     outcomes = www.outcomes()
     left_out = [url for url, outcome in outcomes.items() if outcome == "alias"]
-    assert len(left_out) >= 25
+    assert len(left_out) == 30 - len(pages_asked(www, "www.x.test"))
     assert all(url.startswith("www.x.test/") for url in left_out)
     assert all(outcomes[url.removeprefix("www.")] == "200" for url in left_out)
     with Lookup(open_root(www.data), "main") as lookup:
