@@ -192,9 +192,13 @@ OUTLINKS = """
 CREATE TABLE IF NOT EXISTS outlinks (
     slot INTEGER NOT NULL, host_id INTEGER NOT NULL, key INTEGER NOT NULL, targets BLOB NOT NULL,
     PRIMARY KEY (slot, host_id, key)
-) WITHOUT ROWID;
+);
 """
-"""Created where it is missing, so that older cells have it too."""
+"""Created where it is missing, so that older cells have it too.
+
+A table with row numbers, unlike the others: its rows are long and keys are random, so that each row of a commit would
+rewrite a page of its own; with row numbers, only pages of the short index are rewritten.
+"""
 
 # A new cell stores counted links from its first page on; older cells lack this row.
 DDL += "INSERT INTO meta VALUES ('outlinks', 1);\n"
