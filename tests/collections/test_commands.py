@@ -101,6 +101,7 @@ def test_a_real_crawl_takes_up_what_it_finds_at_once(tmp_path: Path) -> None:
     assert harvest["focused"] > 0.2 + harvest["breadth"]
 
 
+@pytest.mark.heavy
 def test_orders_change_when_pages_are_fetched_and_not_which(tmp_path: Path) -> None:
     web, _ = topical_web(60)
     ways = {name: FOCUSED if name == "focused" else {"collection__order": name, "sydney__links": 2} for name in ORDERS}

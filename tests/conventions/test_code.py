@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .tree import ROOT, Module, modules, text_files
+from .tree import ROOT, Module, modules, text_files, walk
 
 FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "marshal", "shelve", "yaml"}
 FORBIDDEN_CALLS = {"eval", "exec", "os.system", "os.popen"}
@@ -33,13 +33,13 @@ def dotted(node: ast.expr) -> str:
 
 def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
     """Every call with the last two parts of what is called: `datetime.datetime.now()` is `datetime.now`."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Call):
             yield ".".join(dotted(node.func).split(".")[-2:]), node
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -92,7 +92,7 @@ def test_no_function_is_too_long_to_proofread() -> None:
     long = []
     for module in modules():
         lines = (ROOT / module.path).read_text(encoding="utf-8").splitlines()
-        for node in ast.walk(module.tree):
+        for node in walk(module.tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 body = lines[node.lineno - 1 : node.end_lineno]
                 # Comments make a function easier to read, so they do not count.

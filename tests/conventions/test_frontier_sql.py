@@ -9,7 +9,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from .tree import modules
+from .tree import modules, walk
 
 TABLES = (
     "urls", "queue", "visits", "meta", "robots", "outbox", "histories", "host_histories", "shorter_paths",
@@ -26,7 +26,7 @@ _SQL = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE)\s+({'|'.join(TABLES)})\b")
 
 def sql_of_cells(tree: ast.AST) -> Iterator[str]:
     """Yield the tables that the texts of a module name in SQL, and every use of a cell's connection."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from _SQL.findall(node.value)
         if isinstance(node, ast.Attribute) and node.attr == "db" and _last_name(node.value) not in OTHER_DATABASES:

@@ -12,7 +12,7 @@ import pytest
 
 from teia import __version__
 
-from .tree import ROOT, modules
+from .tree import ROOT, modules, walk
 
 MAX_MODULES = 25
 
@@ -76,7 +76,7 @@ def test_no_two_public_classes_share_a_name() -> None:
     """A name that is searched for, or read in a traceback, leads to one class."""
     places = defaultdict(list)
     for module in modules():
-        for node in ast.walk(module.tree):
+        for node in walk(module.tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(f"{module.path}:{node.lineno}")
     shared = {name: found for name, found in sorted(places.items()) if len(found) > 1}

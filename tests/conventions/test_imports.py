@@ -20,7 +20,7 @@ import tomllib
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from .tree import ROOT, Module, modules
+from .tree import ROOT, Module, modules, walk
 
 VOCABULARY = {
     "urls", "records", "clock", "errors", "durable", "config", "metrics", "sqlite", "version",
@@ -56,7 +56,7 @@ def area_of(name: str) -> str:
 
 def imported_by(module: Module) -> Iterator[str]:
     """Every dotted name a module imports, wherever in it the import stands."""
-    for node in ast.walk(module.tree):
+    for node in walk(module.tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -108,7 +108,7 @@ def module_graph(of: Sequence[Module]) -> dict[str, set[str]]:
 
 
 def _modules_of(module: Module, names: Collection[str]) -> Iterator[str]:
-    for node in ast.walk(module.tree):
+    for node in walk(module.tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -198,7 +198,7 @@ def test_no_module_does_without_a_compiled_one() -> None:
     tries = (
         (module, each)
         for module in modules()
-        for outer in ast.walk(module.tree)
+        for outer in walk(module.tree)
         if isinstance(outer, ast.Try)
         for each in ast.walk(outer)
         if isinstance(each, ast.ImportFrom)
@@ -296,11 +296,11 @@ def test_no_class_of_the_cluster_inherits_from_the_crawler() -> None:
             continue
         of_crawler = {
             alias.asname or alias.name
-            for node in ast.walk(module.tree)
+            for node in walk(module.tree)
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("teia.crawler")
             for alias in node.names
         }
-        for node in ast.walk(module.tree):
+        for node in walk(module.tree):
             bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
             heirs += [f"{module.name}: {base}" for base in bases if base.split(".")[0] in of_crawler]
     assert heirs == []

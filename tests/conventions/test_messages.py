@@ -13,7 +13,7 @@ from babel.messages.pofile import read_po
 
 from tests.web.messages import LOCALES, catalog_file
 
-from .tree import Module, modules
+from .tree import Module, modules, walk
 
 MAKERS = {"teia.lib.message", "teia.web.server.errors", "teia.collections.inbox"}
 """Modules that make messages of codes which stand elsewhere (`message_code`)."""
@@ -25,7 +25,7 @@ def placeholders(code: str) -> set[tuple[str, str, str]]:
 
 
 def messages(module: Module) -> Iterator[ast.Call]:
-    for node in ast.walk(module.tree):
+    for node in walk(module.tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Message":
             yield node
 
@@ -60,7 +60,7 @@ def test_no_message_is_flattened_to_text_on_its_way_to_a_reader() -> None:
     """An f-string around a message, and `str(error)`, would need the old way back: parsing English sentences."""
     wrong = []
     for module in modules():
-        for node in ast.walk(module.tree):
+        for node in walk(module.tree):
             parts = (node.left, node.right) if isinstance(node, ast.BinOp) else ()
             inside = ast.walk(node) if isinstance(node, ast.JoinedStr) else parts
             if any(isinstance(each, ast.Call) and ast.unparse(each.func) == "Message" for each in inside):

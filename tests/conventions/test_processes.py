@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .tree import modules
+from .tree import modules, walk
 
 MAY_START = {
     "teia/cli/signals/squid.py": "turns into the helper, to try it",
@@ -31,7 +31,7 @@ MAY_NAME = {
 
 def starters(tree: ast.AST) -> Iterator[str]:
     """Yield the names in a module that start processes, or tie their lives to each other."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
@@ -46,11 +46,11 @@ def named_entries(tree: ast.AST, known: set[str]) -> Iterator[str]:
     """Yield the strings that name a module of ours, or a function in one; names of loggers are none."""
     loggers = {
         id(argument)
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "getLogger"
         for argument in node.args
     }
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in loggers:
             module = node.value.partition(":")[0]
             if "." in module and module in known:
@@ -75,7 +75,7 @@ def test_locks_of_files_are_taken_in_one_way() -> None:
     takers = {
         module.path
         for module in modules()
-        for node in ast.walk(module.tree)
+        for node in walk(module.tree)
         if isinstance(node, ast.Attribute) and node.attr in {"flock", "lockf"}
     }
     assert takers == {"teia/durable.py"}, "use file_lock"

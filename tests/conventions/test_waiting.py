@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from .test_code import dotted
-from .tree import ROOT, modules
+from .tree import ROOT, modules, walk
 
 HELPER = "tests/waiting.py"
 NAPS = {"time.sleep", "asyncio.sleep", "sleep", "page.wait_for_timeout"}
@@ -63,7 +63,7 @@ def is_only_waiting(statement: ast.stmt) -> bool:
 
 def pollers(tree: ast.Module) -> Iterator[int]:
     """Find loops that only wait, and functions that wait for anything."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if (isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and WAITS.fullmatch(node.name)) or (
             isinstance(node, ast.While | ast.For)
             and any(map(is_pause, node.body))

@@ -35,6 +35,12 @@ def _module(path: Path) -> Module:
     return Module(str(relative), name, ast.parse(source, str(relative)), source.count("\n"))
 
 
+@cache
+def walk(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Give all nodes of a tree; many tests look at the same trees, and walking takes longer than looking."""
+    return tuple(ast.walk(tree))
+
+
 def text_files() -> Iterator[Path]:
     """Every file of ours that people read: sources, scripts, documents."""
     yield from (path for path in sorted(ROOT.iterdir()) if path.is_file() and path.suffix in {".md", ".toml"})

@@ -56,6 +56,7 @@ def pending(cell: FrontierCell, folder: Path) -> list[str]:
     return [each.url for each in log_part(cell, folder).pending]
 
 
+@pytest.mark.heavy
 def test_a_crawl_that_goes_on_moves_its_rows_to_files(tmp_path: Path) -> None:
     """They all waited for the end of the crawl: every reader, and the end, held the requests of weeks in memory."""
     bench, url, most = Bench(tmp_path), f"http://{host_in(0)}/", 0

@@ -39,6 +39,7 @@ def test_the_log_is_gone_after_a_crawl_though_somebody_has_the_cell_open(tmp_pat
         assert reader.db.execute("SELECT count(*) FROM urls WHERE state = 1").fetchone() == (21,)
 
 
+@pytest.mark.heavy
 def test_a_reader_of_an_older_state_holds_nobody_up_and_loses_nothing(tmp_path: Path) -> None:
     with offline_crawl(WEB, tmp_path, SEED, **ONE_CELL) as crawl:
         reader = FrontierCell(frontier_of(tmp_path), read_only=True)

@@ -78,6 +78,7 @@ def test_a_visit_request_waits_for_the_next_crawl(tmp_path: Path) -> None:
     assert pending_visits(root) == []
 
 
+@pytest.mark.heavy
 def test_only_so_many_visit_requests_wait(tmp_path: Path) -> None:
     control = Inbox(tmp_path / "control.sqlite")
     for number in range(VisitPage.MOST_PENDING):

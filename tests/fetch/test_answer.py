@@ -198,6 +198,7 @@ def test_many_answers_together_are_bounded() -> None:
 # ---- slowness --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200", OK + b"X: ", OK + b"Content-Length: 5000\r\n\r\n"])
 def test_drip_is_ended_by_a_limit(start: bytes) -> None:
     with HostileServer({"/": repeats(start, b"a", every_s=0.2, limit_bytes=100)}) as server:

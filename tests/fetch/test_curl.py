@@ -437,6 +437,7 @@ def test_reset_before_any_byte_is_a_connection_failure() -> None:
         assert len(server.log) == 1
 
 
+@pytest.mark.heavy
 def test_silence_after_accept_times_out() -> None:
     silent = socket.create_server((WEB[0], 0))
     try:
@@ -593,6 +594,7 @@ def test_plain_server_where_tls_was_expected() -> None:
     assert fetched.outcome == "tls"
 
 
+@pytest.mark.heavy
 def test_stalled_handshake_times_out() -> None:
     silent = socket.create_server((WEB[0], 0))
     try:

@@ -17,6 +17,7 @@ from tests.fetch.hostile_server import WEB, HostileServer, page, sends
 Run = Callable[[Coroutine[Any, Any, list[str]]], list[str]]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 def test_time_out_fires_amid_traffic_that_moves_the_timer(run: Run) -> None:
     """libcurl does not repeat a timer that came too early: forgetting one would leave the silent transfer for ever."""

@@ -93,6 +93,7 @@ def test_a_crawler_that_ends_leaves_the_socket_of_one_that_came_after_it(path: P
     assert not path.exists()
 
 
+@pytest.mark.heavy
 def test_crawlers_that_come_and_go_at_one_path_always_leave_the_one_that_listens(path: Path) -> None:
     """Several nodes of one machine: as soon as one stops, another may listen, and is not cut off."""
     until, heard = time.monotonic() + 1.0, Counter[bool]()

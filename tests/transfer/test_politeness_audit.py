@@ -79,6 +79,7 @@ def test_a_courtesy_changed_five_hundred_times_can_be_audited(tmp_path: Path, is
     assert violations(tmp_path, [row(100, None), row(100.8, 1.0)], *history) == 2
 
 
+@pytest.mark.heavy
 def test_thousands_of_addresses_and_hosts_can_be_known(tmp_path: Path) -> None:
     rows = [
         row(number, None, f"h{number}.test")._replace(address=f"10.0.{number >> 8}.{number & 255}")

@@ -9,11 +9,13 @@ from .conftest import Web
 from .messages import LOCALES, as_mo, as_po, catalog_file, current, untranslated
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("locale", LOCALES)
 def test_every_sentence_is_translated(locale: str) -> None:
     assert not untranslated(current(locale)), "write them in the .po file, then scripts/messages"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("locale", LOCALES)
 def test_the_catalogues_are_current(locale: str) -> None:
     path = catalog_file(locale)

@@ -215,6 +215,7 @@ def test_who_speaks_for_a_host_is_read_once_however_many_of_its_pages_are_settle
     assert sum("FROM statement_sources" in sql for sql in asked) == 2
 
 
+@pytest.mark.heavy
 def test_a_host_whose_sitemaps_stand_in_front_is_not_left_idle(tmp_path: Path) -> None:
     """Sitemaps are not read early; pages behind them are, however many of the former there are."""
     with fresh_web(quiet_world(pages=48, hosts=1, seed=3), tmp_path) as kept:

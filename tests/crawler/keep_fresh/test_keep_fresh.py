@@ -59,6 +59,7 @@ def test_neither_idles_while_the_other_has_work(share: float) -> None:
 # ---- pages come again -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_known_pages_come_again_and_are_requested_conditionally(tmp_path: Path) -> None:
     """A13. All pages are found, then all are visited again, with the validators that were kept."""
     world = quiet_world(**WEB, validators__honest=1.0)
@@ -72,6 +73,7 @@ def test_known_pages_come_again_and_are_requested_conditionally(tmp_path: Path) 
         assert web.refresh.account() is not None
 
 
+@pytest.mark.heavy
 def test_no_slot_is_left_unused_and_no_page_visited_too_often(tmp_path: Path) -> None:
     """With twelve pages on a host and `least_s` of a day, a host is asked twelve times a day and not more."""
     world = quiet_world(**WEB)
@@ -100,6 +102,7 @@ def test_settings_know_every_policy() -> None:
     assert set(policy.metadata["choices"]) == set(POLICIES)
 
 
+@pytest.mark.heavy
 def test_hosts_that_another_node_owns_now_are_forgotten(tmp_path: Path) -> None:
     """A site that was sent away takes its own pages out of the account; a lost cell takes all of them."""
     with fresh_web(quiet_world(**WEB), tmp_path) as web:
@@ -128,6 +131,7 @@ def test_pages_that_other_nodes_keep_count_for_the_limit(tmp_path: Path) -> None
 # ---- restarts, failures ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_a_restart_goes_on_with_the_due_times_that_were(tmp_path: Path) -> None:
     world = quiet_world(**WEB)
 
@@ -150,6 +154,7 @@ def test_a_restart_goes_on_with_the_due_times_that_were(tmp_path: Path) -> None:
         assert len(web.taken) >= 40
 
 
+@pytest.mark.heavy
 def test_a_collection_that_was_crawled_without_is_taken_up(tmp_path: Path) -> None:
     """Pages that a plain crawl left are known: they come again as soon as somebody keeps them fresh."""
     world = quiet_world(**WEB)
@@ -164,6 +169,7 @@ def test_a_collection_that_was_crawled_without_is_taken_up(tmp_path: Path) -> No
         assert len(web.visits()) >= 20
 
 
+@pytest.mark.heavy
 def test_a_server_that_is_down_for_hours_loses_nothing(tmp_path: Path) -> None:
     """Its pages are tried again and again and stay in the index; then they come again as before."""
     world = quiet_world(**WEB)
@@ -178,6 +184,7 @@ def test_a_server_that_is_down_for_hours_loses_nothing(tmp_path: Path) -> None:
         assert set(web.truth()) <= {url for _, url in web.taken[failed:]}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("policy", ["edf", "proportional"])
 def test_a_commit_that_is_repeated_counts_its_visits_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
@@ -206,6 +213,7 @@ def test_a_plain_crawl_does_without_all_this() -> None:
 # ---- the size limit -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_at_its_size_limit_a_crawl_turns_to_updating(tmp_path: Path) -> None:
     """F2: so many pages are kept, the others wait, and every slot goes to known ones."""
     world = quiet_world(**WEB)

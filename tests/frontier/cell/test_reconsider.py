@@ -151,6 +151,7 @@ def test_a_cell_is_gone_through_once_for_each_change(cell: FrontierCell) -> None
     assert next_urls(cell) == []
 
 
+@pytest.mark.heavy
 @settings(max_examples=30)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(1, 60))
 def test_a_judgement_that_is_cut_short_goes_on_where_it_was(pauses: list[int], hosts: int) -> None:

@@ -126,6 +126,7 @@ def test_a_table_of_pastry_has_nodes_that_agree_in_one_digit_more() -> None:
     assert pastry.owner(key) == nearest
 
 
+@pytest.mark.heavy
 def test_a2_repeats_and_shows_theory_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("teia.lab.reproduce.lookup_cost.QUICK_SIZES", (10, 60))
     monkeypatch.setattr("teia.lab.reproduce.lookup_cost.QUICK_LOOK_UPS", 30)

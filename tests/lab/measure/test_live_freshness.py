@@ -57,6 +57,7 @@ def test_what_is_measured_is_true(kept: Kept) -> None:
     assert 0 < min(share or 0 for share in shares) < 1, "some had changed"
 
 
+@pytest.mark.heavy
 def test_an_answer_that_nothing_changed_makes_no_copy_younger(tmp_path: Path) -> None:
     """Servers that say 304 to everything: visits, but no other copies."""
     world = quiet_world(pages=60, hosts=3, seed=3, validators__frozen=1.0, validators__honest=0)

@@ -447,6 +447,7 @@ def test_answer_that_nobody_reads_is_logged_when_the_lab_ends(tmp_path: Path) ->
     assert (entry.path, entry.status) == ("/large", 200)
 
 
+@pytest.mark.heavy
 def test_idle_connection_is_cut_and_a_waiting_one_is_not() -> None:
     pages = Pages({"/slow": WorldAnswer(200, TEXT, b"slow", delay_s=1.5)})
 

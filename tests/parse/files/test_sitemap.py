@@ -87,6 +87,7 @@ def test_gzip_is_undone() -> None:
     assert urls(parsed(body, "application/x-gzip")) == ["http://a.test/1"]
 
 
+@pytest.mark.heavy
 def test_no_more_than_the_limit_of_urls() -> None:
     body = "<urlset>" + "".join(f"<url><loc>/{n}</loc></url>" for n in range(MAX_URLS + 10))
     result = parsed(body)

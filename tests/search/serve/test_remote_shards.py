@@ -201,6 +201,7 @@ def test_answers_that_do_not_fit_are_requested_by_themselves(post: Post, monkeyp
     assert post.kinds().count("FacetsRequest") == 3
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", [FacetsRequest, EntriesRequest])
 def test_what_did_not_fit_is_waited_for_no_longer_than_the_query_may_take(
     folder: Path, monkeypatch: pytest.MonkeyPatch, kind: type[ShardRequest]

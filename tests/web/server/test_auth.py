@@ -131,6 +131,7 @@ def test_a_token_is_refused_exactly_where_its_scopes_are_not_for(web: Web) -> No
             assert answer.status_code != 403, gate
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("headers", "brings_token"),
     [

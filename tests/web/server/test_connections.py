@@ -182,6 +182,7 @@ def test_answers_that_nobody_reads_keep_nobody_out(port: int, how: str) -> None:
         assert health(port) == 200
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("served", ["asyncio", "auto"], indirect=True)
 @pytest.mark.parametrize("how", ["keep-alive", "close"])
 def test_a_whole_answer_of_which_nothing_is_read_is_cut_off(
@@ -196,6 +197,7 @@ def test_a_whole_answer_of_which_nothing_is_read_is_cut_off(
         assert length_of(asked) < len(LONG)
 
 
+@pytest.mark.heavy
 def test_an_answer_that_is_being_made_may_wait_for_its_reader_a_while(
     served: tuple[uvicorn.Server, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

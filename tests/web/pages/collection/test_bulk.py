@@ -34,6 +34,7 @@ def until_done(web: Web) -> dict[str, object]:
     return until(lambda: said if (said := first())["done"] else None, "it is done", state=first)
 
 
+@pytest.mark.heavy
 def test_the_number_announced_is_the_number_that_leaves_the_queue(cut: Web) -> None:  # noqa: F811
     client = cut.client(Role.OPERATOR)
     assert "/c/main/frontier/bulk?deed=drop&amp;contains=o" in client.get("/c/main/frontier?contains=o").text
@@ -154,6 +155,7 @@ def test_a_count_that_fails_is_reported_and_not_repeated_for_listeners(
     cut.site.close()
 
 
+@pytest.mark.heavy
 def test_the_longest_filter_is_listened_to(cut: Web, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     """Each of its characters is four bytes, each of which is written as three characters."""
     client = cut.client(Role.OPERATOR)
