@@ -68,8 +68,8 @@ def as_table(crawler: Crawler, seconds: float) -> Table:
         _add_crawl(table, summarize(crawl, seconds))
     table.add_row(
         "in progress",
-        count_of(crawler.metrics.in_flight, "request"),
-        f"{count_of(crawler.metrics.waiting_parse, 'page')} to parse",
+        count_of(crawler.in_flight, "request"),
+        f"{count_of(crawler.waiting_parse, 'page')} to parse",
     )
     for host, wait_s in crawler.slowest_hosts(3):
         table.add_row("slow", host, f"response time {wait_s:.1f} s")

@@ -43,7 +43,6 @@ from teia.frontier.queue.host_rules import merge_courtesy
 from teia.frontier.queue.ledger import CourtesyInForce
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.lib.message import Message
-from teia.metrics import Metrics
 from teia.parse.children.pool import ChildPool, LostAnswer
 from teia.records import Command, Fetched, Outcome
 from teia.urls import Parts, split
@@ -83,13 +82,11 @@ class Crawler:
         pool: ChildPool,
         robots: RobotsCache,
         clock: Clock,
-        metrics: Metrics,
         rng: random.Random,
         disk: DiskSpace,
         max_in_flight: int = MAX_IN_FLIGHT,
     ) -> None:
         self.crawls = crawls
-        self.metrics = metrics
         self._schedule = schedule
         self._fetcher = fetcher
         self._destinations = destinations
@@ -110,7 +107,17 @@ class Crawler:
         self._has_trouble = False
         self._is_stuck = False
         self._commit_complaint = ""
-        self._unanswered = self._unread = 0
+        self._unanswered = self._unread = self._commits = 0
+
+    @property
+    def in_flight(self) -> int:
+        """Number of requests without an answer."""
+        return self._fetcher.in_flight
+
+    @property
+    def waiting_parse(self) -> int:
+        """Number of answers that wait to be parsed."""
+        return self._pool.waiting
 
     # -- the loop ------------------------------------------------------------------------------------------
 
@@ -164,8 +171,6 @@ class Crawler:
             crawl.wake_due(self._schedule, now)
             self._maybe_commit(crawl, now)
             crawl.check_end(now)
-        self.metrics.in_flight = self._fetcher.in_flight
-        self.metrics.waiting_parse = self._pool.waiting
 
     def _check_disk(self) -> None:
         complaint = self._disk.complaint()
@@ -355,7 +360,6 @@ class Crawler:
         crawl.note_start(visit)
         crawl.live.note_start(visit)
         self._schedule.begin_request(queue)
-        self.metrics.requests += 1
         is_robots = item.purpose == "robots"
         limits = crawl.config.limits
         request = FetchRequest(
@@ -385,7 +389,6 @@ class Crawler:
         address = self._schedule.politeness.address(visit.address)
         # For the ledger: written with the next group, before the visit itself.
         crawl.note_delay(visit.queue.server, address, now, self._clock.now_s())
-        self.metrics.bytes_received += visit.bytes_received
         crawl.note_answer(visit, address, now)
         # Cut off by the stop itself: the URL is still queued on disk.
         if self._stopping and fetched.outcome == Outcome.SYSTEM:
@@ -418,7 +421,6 @@ class Crawler:
             crawl.forget(visit)
             return
         if isinstance(answer, LostAnswer):
-            self.metrics.parse_children_lost += 1
             # A page that kills its child is stored unread. If even that fails, it is fetched again later.
             if purpose == "store":
                 visit.outcome, visit.detail = Outcome.SYSTEM, answer.reason
@@ -506,7 +508,6 @@ class Crawler:
     def _conclude(self, crawl: Crawl, visit: ActiveVisit) -> None:
         self._note_resolution(visit)
         visit.verdict = verdict_of(visit, crawl.config, self._rng)
-        self.metrics.outcomes[visit.outcome] += 1
         crawl.live.conclude(visit)
         crawl.conclude(visit, self._clock.ticks_s())
 
@@ -533,12 +534,11 @@ class Crawler:
         crawl.is_committing = False
         error = done.exception()
         if error is None:
-            self.metrics.commits += 1
+            self._commits += 1
             result = done.result()
             for row in result.robots:
                 self._load_robots(*row)
             crawl.apply_commit(result, self._schedule, self._clock)
-            self._update_metrics()
             return
         if isinstance(error, DiskFull):
             self._disk_retry_at = self._clock.ticks_s() + DISK_RETRY_S
@@ -552,16 +552,6 @@ class Crawler:
             if all(each.failure is not None for each in self.crawls):
                 self._failure = crawl.failure
                 self._stopping = True
-
-    def _update_metrics(self) -> None:
-        """Update the metrics to the committed state."""
-        metrics, counts = self.metrics, [crawl.counts for crawl in self.crawls]
-        metrics.pages = sum(each.pages for each in counts)
-        metrics.links = sum(each.links for each in counts)
-        metrics.urls_new = sum(each.urls_new for each in counts)
-        metrics.archive_records = sum(each.archive_records for each in counts)
-        metrics.hosts_active = self._schedule.engaged
-        metrics.urls_queued = sum(cell.frontier.queued for crawl in self.crawls for cell in crawl.committer.cells)
 
     async def _wind_up(self) -> None:
         """Let requests and parsing under way end, then commit everything that was read; each step has a time limit."""
@@ -585,10 +575,10 @@ class Crawler:
 
     async def _commit_while(self, waits: Callable[[], bool], limit_s: Callable[[], float]) -> None:
         """Commit pending visits while `waits()` is true, for a limited time; `stop_now` may shorten it."""
-        began, commits = self._clock.ticks_s(), self.metrics.commits
+        began, commits = self._clock.ticks_s(), self._commits
         while waits() and self._clock.ticks_s() < began + limit_s():
-            if self.metrics.commits > commits and waits == self._has_uncommitted:  # one succeeded: the next may too
-                began, commits = self._clock.ticks_s(), self.metrics.commits
+            if self._commits > commits and waits == self._has_uncommitted:  # one succeeded: the next may too
+                began, commits = self._clock.ticks_s(), self._commits
             for crawl in self.crawls:
                 self._maybe_commit(crawl, self._clock.ticks_s())
             await asyncio.sleep(TICK_S)

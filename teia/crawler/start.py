@@ -48,7 +48,6 @@ from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
 from teia.frontier.queue.order import focused, order_named, pagerank
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostSchedule
-from teia.metrics import Metrics
 from teia.parse.children.pool import ChildLimits, ChildPool
 from teia.parse.children.spawn import ZygoteProcess
 from teia.records import Outcome
@@ -406,9 +405,8 @@ async def open_crawler(
                 robots, rng = RobotsCache(shared.courtesy, shared.limits), random.Random(seed)
                 disk = DiskSpace(root.path, shared.limits.disk_free_bytes)
                 async with indexing([cell for crawl in crawls for cell in crawl.committer.cells], clock):
-                    metrics, max_in_flight = Metrics(), sockets.at_once
                     crawler = Crawler(
-                        crawls, schedule, fetcher, destinations, pool, robots, clock, metrics, rng, disk, max_in_flight
+                        crawls, schedule, fetcher, destinations, pool, robots, clock, rng, disk, sockets.at_once
                     )
                     async with run_collectors(crawler, fetcher, robots, schedule, clock, park):
                         yield crawler

@@ -224,10 +224,3 @@ def test_users_own_processors_run_in_the_children_and_reach_the_archive(tmp_path
         if record.kind == "metadata"
     ]
     assert any(b"shouted: HELLO" in record.block for record in records)
-
-
-def test_metrics_tell_what_was_committed(tmp_path: Path) -> None:
-    web = ScriptedWeb({"a.test": {"/": html("/1"), "/1": html()}})
-    metrics = crawl_web(web, tmp_path, "a.test/").metrics
-    assert (metrics.requests, metrics.pages, metrics.urls_new, metrics.urls_queued) == (3, 2, 2, 0)
-    assert metrics.archive_records > 3

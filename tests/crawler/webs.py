@@ -21,7 +21,6 @@ from teia.crawler.start import open_crawler
 from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
-from teia.metrics import Metrics
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import known_urls
 
@@ -79,7 +78,6 @@ class Crawled:
     """What came of a crawl: the crawls as they ended, what the server saw, and what is on disk."""
 
     crawls: list[Crawl]
-    metrics: Metrics
     entries: list[RequestLogEntry]
     data: Path
     port: int = 0
@@ -148,8 +146,8 @@ async def _crawl(
             async with open_crawler(root, configs, clock, seed=1) as crawler:
                 async with asyncio.timeout(within_s), listening(crawler, root, clock, meanwhile):
                     await crawler.run()
-                crawls, metrics = list(crawler.crawls), crawler.metrics
-    return Crawled(crawls, metrics, read_log(log), folder / "data", lab.port)
+                crawls = list(crawler.crawls)
+    return Crawled(crawls, read_log(log), folder / "data", lab.port)
 
 
 @asynccontextmanager
