@@ -44,7 +44,7 @@ def best_of(rounds: int, name: str, work: Callable[[], Result]) -> tuple[dict[st
 
 
 def measure_one(pages: int, rounds: int, theta: float, unit: str, seed: int) -> dict[str, Any]:
-    from teia.refresh.bound import timetable_staleness, weak_politeness
+    from teia.lab.simulate.bounds import timetable_staleness, weak_politeness
     from teia.refresh.counts import plan_counts
     from teia.refresh.intensities import plan_intensities
     from teia.refresh.merge import merge

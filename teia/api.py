@@ -18,8 +18,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import uvloop
 
@@ -35,13 +34,13 @@ from teia.crawler.loop import Crawler
 from teia.crawler.start import open_crawler
 from teia.errors import UsageError
 from teia.indexer.open_search import CollectionSearch
+from teia.lib.closing import Closing
 from teia.search.serve.searcher import SearchOptions
 from teia.search.show.results import Results
 from teia.store.audit import Audit
 from teia.store.fetchlog import Rows
 from teia.store.reader import StoredAnswer
 from teia.store.root import open_root
-from teia.transfer.politeness_audit import PolitenessAudit
 from teia.transfer.read_all import audit_archives, audit_fetch_log, idle_account, known_urls
 from teia.views.links import edges
 from teia.views.page import PageView, page_view
@@ -153,7 +152,7 @@ async def _report_progress(crawler: Crawler, clock: WallClock, on_progress: Prog
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
-class Collection:
+class Collection(Closing):
     """A collection opened for reading, also while it is being crawled; nothing is written, and no lock is taken."""
 
     def __init__(self, data: Path | str, name: str | None = None) -> None:
@@ -224,7 +223,7 @@ class Collection:
         """Return the counts of the collection, under the keys of a crawl's summary."""
         return idle_account(self._root, self.name)
 
-    def audit_politeness(self) -> PolitenessAudit:
+    def audit_politeness(self) -> Audit:
         return audit_fetch_log(self._root, self.name, self.settings.courtesy)
 
     def audit_archive(self) -> Audit:
@@ -234,11 +233,3 @@ class Collection:
         if self._search is not None:
             self._search.close()
         self._lookup.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

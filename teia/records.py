@@ -147,13 +147,10 @@ class Fetched:
         return len(self.head) + len(self.body)
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Result of parsing one answer: its links, its content and its metadata (A1's three extractors)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageContent:
+    """Content of a page: its links, its text and its metadata (A1's three extractors)."""
 
-    url: str
-    media_type: str = ""
-    charset: str = ""
     title: str = ""
     text: str = ""
     headings: tuple[str, ...] = ()
@@ -166,6 +163,15 @@ class Page:
     links: tuple[Link, ...] = ()
     noindex: bool = False
     nofollow: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(PageContent):
+    """Result of parsing one answer."""
+
+    url: str
+    media_type: str = ""
+    charset: str = ""
     digest: str = ""
     text_digest: str = ""
     simhash: int = 0

@@ -175,6 +175,18 @@ def _image(ddl: str, version: int) -> bytes:
     return image[:18] + _WAL + image[20:]
 
 
+def open_derived(path: Path, ddl: str, remedy: str = "rebuild it with `teia rebuild index`") -> sqlite3.Connection:
+    """Open a file of derived data for writing: unsynced, because after a power loss it can be made again."""
+    try:
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = OFF")
+        db.executescript(ddl)
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: cannot be opened ({error}); {remedy}") from error
+    return db
+
+
 def open_to_read(path: Path, schema: Schema) -> sqlite3.Connection:
     """Open a file that another process may be writing, read-only.
 

@@ -113,10 +113,6 @@ def _is_tracking(name: str, _value: str) -> bool:
     return name in _TRACKING_PARAMETERS or name.startswith(_TRACKING_PREFIXES)
 
 
-def _sorted_query(query: str) -> str:
-    return "&".join(sorted(query.split("&")))
-
-
 def _without_empty_parameters(query: str) -> str:
     """Remove empty parameters; only a lone `=` at the end goes: that of `token=YQ==` belongs to the value."""
     kept = [p for p in query.split("&") if p and not p.startswith("=")]
@@ -155,7 +151,7 @@ RULES: dict[str, CanonicalRule] = {
         CanonicalRule(
             "empty-parameters", "remove the `=` of parameters without a value", query=_without_empty_parameters
         ),
-        CanonicalRule("sorted-query", "sort parameters", query=_sorted_query),
+        CanonicalRule("sorted-query", "sort parameters", query=lambda query: "&".join(sorted(query.split("&")))),
     )
 }
 DEFAULT_RULES: tuple[str, ...] = ("escapes", "sessions", "tracking")

@@ -59,7 +59,7 @@ def test_received_bytes_are_head_and_body() -> None:
 
 
 def test_pages_do_not_share_their_metadata() -> None:
-    assert Page("http://x/").metadata is not Page("http://y/").metadata
+    assert Page(url="http://x/").metadata is not Page(url="http://y/").metadata
 
 
 def test_role_names_are_those_of_a1() -> None:

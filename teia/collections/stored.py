@@ -146,15 +146,15 @@ def amend(root: Root, name: str, edits: Sequence[Edit]) -> tuple[Config, Config]
 
 
 def _text(folder: CollectionFolder, before: Config, after: Config) -> str:
-    """Return the file with the new values; it is written anew if the user's TOML is too free-form to edit."""
+    """Return the file with the new values; it is written anew if the user's TOML cannot be edited."""
     text = folder.config.read_text("utf-8")
-    for key in changed_keys(before, after):
-        table, _, name = key.rpartition(".")
-        text = with_value(text, table, name, toml_value(value_of(after, key)))
-    # Read back: an edited text must give exactly the new settings.
     try:
+        for key in changed_keys(before, after):
+            table, _, name = key.rpartition(".")
+            text = with_value(text, table, name, toml_value(value_of(after, key)))
+        # Read back: an edited text must give exactly the new settings.
         says = read_tree(Config, flatten(tomllib.loads(text)))
-    except (tomllib.TOMLDecodeError, ConfigError):
+    except (ValueError, ConfigError):
         return to_toml(after)
     return text if says == after else to_toml(after)
 

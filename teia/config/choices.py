@@ -9,4 +9,4 @@ POLICIES = (
     "psp", "psp-centred", "psp-aged", "mp2", "m-wolf", "uniform", "proportional", "cho", "edf", "index", "rate-update",
     "round-robin", "sampling", "user-centric",
 )  # fmt: skip
-"""Policies of revisits; refresh/policies has them."""
+"""Policies of revisits; refresh/policies.py has them."""

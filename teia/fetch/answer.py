@@ -39,24 +39,6 @@ class BodyMemory:
 class Answer:
     """Data received by one transfer so far; its handle reuses the object."""
 
-    __slots__ = (
-        "_body_bytes",
-        "_chunked",
-        "_has_length",
-        "_head_bytes",
-        "_interim",
-        "_limits",
-        "_lines",
-        "_max_body_bytes",
-        "_media_type",
-        "_memory",
-        "_pieces",
-        "_small",
-        "_types",
-        "status",
-        "stop",
-    )
-
     def __init__(self, limits: LimitSettings, memory: BodyMemory) -> None:
         self._limits = limits
         self._memory = memory

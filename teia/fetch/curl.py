@@ -61,29 +61,6 @@ _NOT_SENT = frozenset({StopReason.STALE_PEER, StopReason.HUNG_UP})
 class CurlTransfer:
     """A libcurl handle with its hooks, and the request it carries now."""
 
-    __slots__ = (
-        "_bind",
-        "_checked",
-        "_guard",
-        "_idle_sockets",
-        "_opened",
-        "answer",
-        "connect_to",
-        "curl",
-        "done",
-        "head",
-        "headers",
-        "is_fresh",
-        "is_post",
-        "keeps",
-        "local",
-        "mark_bytes",
-        "mark_s",
-        "pin",
-        "request",
-        "started_s",
-    )
-
     def __init__(self, guard: AddressGuard, answer: Answer, idle_sockets: IdleSockets, bind: str = "") -> None:
         self._bind = bind
         self._guard = guard

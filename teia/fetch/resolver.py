@@ -1,12 +1,11 @@
 """The seam of name resolution: `Resolver` and its results. libcurl never resolves anything.
 
-dns.py has the real resolver; `StaticResolver` is a table for tests.
+dns.py has the resolver.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -66,27 +65,3 @@ def resolve_here(name: str) -> Resolution | None:
     if not last_label or last_label.isdigit() or last_label.startswith("0x") or len(name) > 253 or not name.isascii():
         return Resolution((), math.inf, Failure.BAD_NAME)
     return None
-
-
-class StaticResolver:
-    """A table of names; every other name does not exist."""
-
-    def __init__(self, table: Mapping[str, Sequence[str]]) -> None:
-        self._table = dict(table)
-
-    def find_cached(self, name: str) -> Resolution | None:
-        here = resolve_here(name)
-        if here is not None:
-            return here
-        addresses = self._table.get(name)
-        if not addresses:
-            return Resolution((), math.inf, Failure.NO_SUCH_NAME)
-        return Resolution(tuple(addresses), math.inf)
-
-    async def resolve(self, name: str) -> Resolution:
-        resolution = self.find_cached(name)
-        assert resolution is not None
-        return resolution
-
-    async def close(self) -> None:
-        return

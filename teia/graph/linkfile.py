@@ -21,8 +21,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, NamedTuple, Self, TypeAlias
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 import xxhash
@@ -30,6 +29,7 @@ from numpy.typing import NDArray
 
 from teia.durable import disk_errors, replacing, sync_folder
 from teia.errors import CorruptFile
+from teia.lib.closing import Closing
 
 Keys: TypeAlias = NDArray[np.int64]
 
@@ -134,7 +134,7 @@ def _fill_blocks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
-class Edges:
+class Edges(Closing):
     """The links of one file as they counted when it was opened: of each page the last record.
 
     `pages` of them have links, `links` in all; `stale` links of the file are of the past. A file that is not there has
@@ -192,19 +192,11 @@ class Edges:
         if self._file is not None:
             self._file.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 # ---- writing --------------------------------------------------------------------------------------------------------
 
 
-class LinkFile:
+class LinkFile(Closing):
     """The links of one cell, open for writing by one process; any number may read them with `Edges` meanwhile.
 
     The indexer calls `append` for each page it adds, and `append(key, ())` for each it removes; then `flush`. Only
@@ -304,22 +296,9 @@ class LinkFile:
             self._file = FileIO(self.path, "r+")
             self._file.seek(0, os.SEEK_END)
 
-    def edges(self) -> Edges:
-        """Return the current links, everything appended included."""
-        self.flush()
-        return Edges(self.path)
-
     def close(self) -> None:
         """Write the appended links, and close the file."""
         try:
             self.flush()
         finally:
             self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

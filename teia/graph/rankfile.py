@@ -15,7 +15,7 @@ import os
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
 
 import numpy as np
 import xxhash
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from teia.durable import disk_errors, replacing
 from teia.errors import CorruptFile
 from teia.graph.linkfile import Keys
-from teia.lib.sortedkeys import look_up_all
+from teia.lib._sorted import look_up
 
 if TYPE_CHECKING:
     from teia.graph.pagerank import Ranks  # imports scipy, which readers do not need
@@ -40,6 +40,7 @@ _REMEDY = "delete it, it will be rebuilt"
 
 Floats: TypeAlias = NDArray[np.float32]
 Identity: TypeAlias = tuple[int, int, int] | None
+Number = TypeVar("Number", np.float32, np.uint32)
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------
@@ -109,6 +110,13 @@ def _map_file(path: Path) -> _Table:
         for kind, before in (("<i8", 0), ("<f4", 8), ("<f4", 12), ("<u4", 16))
     ]
     return _Table(identity, *facts, *columns)
+
+
+def look_up_all(known: Keys, column: NDArray[Number], keys: Keys) -> NDArray[Number]:
+    """Look up a column's value for each key among the sorted `known`; 0 for other keys."""
+    found = np.empty(len(keys), column.dtype)
+    look_up(known, column, np.ascontiguousarray(keys, np.int64), np.empty(len(keys), np.int64), found)
+    return found
 
 
 class RankFile:

@@ -10,7 +10,6 @@ that happens when the number of its texts has doubled, and for the others when t
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -19,7 +18,7 @@ from pathlib import Path
 import xxhash
 
 from teia.durable import disk_errors
-from teia.errors import StoreError
+from teia.sqlite import open_derived, transaction
 
 MAX_TEXTS = 64
 MAX_TEXTS_PER_HOST = 3
@@ -45,21 +44,13 @@ class AnchorTexts:
     def __init__(self, path: Path) -> None:
         with disk_errors(path, "opened"):
             path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self._db = sqlite3.connect(path, isolation_level=None)
-            # Derived data: after a power loss it may be made again from the archive.
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = OFF")
-            self._db.executescript(_SCHEMA)
-        except sqlite3.Error as error:
-            raise StoreError(f"{path}: cannot be opened ({error}); rebuild it with `teia rebuild index`") from error
+        self._db = open_derived(path, _SCHEMA)
 
     def add(self, host: str, links: Iterable[TargetText]) -> None:
         """Add the links that pages of one host have to pages of this cell."""
         host_hash = _hash_host(host)
         cleaned = sorted({(target, text[:MAX_TEXT_CHARS]) for target, text in links if text})
-        with self._db:
-            self._db.execute("BEGIN")
+        with transaction(self._db):
             for target, texts in groupby(cleaned, key=itemgetter(0)):
                 self._add_texts(target, host_hash, [text for _, text in texts])
 
@@ -92,8 +83,7 @@ class AnchorTexts:
 
     def mark_indexed(self, targets: Iterable[int]) -> None:
         """Record that these pages are indexed with all their texts, or are not in the index at all."""
-        with self._db:
-            self._db.execute("BEGIN")
+        with transaction(self._db):
             self._db.executemany("UPDATE targets SET indexed = texts WHERE target = ?", ((key,) for key in targets))
 
     def close(self) -> None:

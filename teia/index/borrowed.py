@@ -13,8 +13,8 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from teia.errors import StoreError
 from teia.index.entry import IndexEntry, unpack_entry
+from teia.sqlite import open_derived, transaction
 
 FILE = "borrowed.sqlite"
 _SCHEMA = "CREATE TABLE IF NOT EXISTS entries (key INTEGER PRIMARY KEY, entry BLOB NOT NULL)"
@@ -27,19 +27,12 @@ class BorrowedEntries:
         self._path = folder / FILE
         self._db: sqlite3.Connection | None = None
         if writing or self._path.exists():
-            try:
-                self._db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
-                self._db.execute("PRAGMA journal_mode = WAL")
-                self._db.execute("PRAGMA synchronous = OFF")  # lost entries are copied again
-                self._db.execute(_SCHEMA)
-            except sqlite3.Error as error:
-                raise StoreError(f"{self._path}: cannot be opened ({error}); delete it") from error
+            self._db = open_derived(self._path, _SCHEMA, "delete it")
 
     def put(self, entries: Iterable[tuple[int, bytes]]) -> None:
         """Store packed entries by key."""
         assert self._db is not None
-        with self._db:
-            self._db.execute("BEGIN")
+        with transaction(self._db):
             self._db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", entries)
 
     def get(self, key: int) -> IndexEntry | None:
@@ -79,15 +72,8 @@ class LackingPages:
 
     def _open(self, *, writing: bool = False) -> sqlite3.Connection | None:
         if self._db is None and (writing or self._path.exists()):
-            try:
-                self._db = sqlite3.connect(self._path, isolation_level=None, timeout=10.0)
-                self._db.execute("PRAGMA journal_mode = WAL")
-                self._db.execute("PRAGMA synchronous = OFF")
-                self._db.execute("CREATE TABLE IF NOT EXISTS lacking (key INTEGER PRIMARY KEY, url TEXT NOT NULL)")
-            except sqlite3.Error as error:
-                raise StoreError(
-                    f"{self._path}: cannot be opened ({error}); rebuild it with `teia rebuild index`"
-                ) from error
+            ddl = "CREATE TABLE IF NOT EXISTS lacking (key INTEGER PRIMARY KEY, url TEXT NOT NULL)"
+            self._db = open_derived(self._path, ddl)
         return self._db
 
     def add(self, pages: Sequence[tuple[int, str]]) -> None:

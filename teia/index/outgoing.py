@@ -20,8 +20,8 @@ from typing import TypeAlias
 import msgspec
 
 from teia.durable import disk_errors
-from teia.errors import StoreError
 from teia.index.anchors import MAX_TEXT_CHARS, MAX_TEXTS_PER_HOST, TargetText
+from teia.sqlite import open_derived, sqlite_errors, transaction
 
 FILE = "anchors-out.sqlite"
 SUFFIX = ".anchors"
@@ -47,17 +47,14 @@ class OutgoingAnchors:
     """The file; one writer, any number of readers."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        try:
-            where = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
-            self._db = sqlite3.connect(where, uri=True, isolation_level=None, check_same_thread=False)
-            if not read_only:
-                self._db.execute("PRAGMA journal_mode = WAL")
-                self._db.execute("PRAGMA synchronous = OFF")  # derived data: `teia rebuild index` makes it again
-                self._db.executescript(_SCHEMA)
-                drawn = "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT 1 FROM identity)"
-                self._db.execute(drawn, (secrets.token_hex(8),))
-        except sqlite3.Error as error:
-            raise StoreError(f"{path}: cannot be opened ({error}); rebuild it with `teia rebuild index`") from error
+        if read_only:
+            with sqlite_errors(path):
+                where = f"{path.absolute().as_uri()}?mode=ro"
+                self._db = sqlite3.connect(where, uri=True, isolation_level=None, check_same_thread=False)
+            return
+        self._db = open_derived(path, _SCHEMA)
+        drawn = "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT 1 FROM identity)"
+        self._db.execute(drawn, (secrets.token_hex(8),))
 
     @property
     def identity(self) -> str:
@@ -68,8 +65,7 @@ class OutgoingAnchors:
         """Take the links that pages of one host have to pages of one cell; as many of a host as anchors.py keeps."""
         rows = sorted({(target, text[:MAX_TEXT_CHARS]) for target, text in links if text})
         known = "SELECT count(*) FROM outgoing WHERE target = ? AND host = ?"
-        with self._db:
-            self._db.execute("BEGIN")
+        with transaction(self._db):
             for target, text in rows:
                 if self._db.execute(known, (target, host)).fetchone()[0] < MAX_TEXTS_PER_HOST:
                     sql = "INSERT OR IGNORE INTO outgoing (cell, target, host, text) VALUES (?, ?, ?, ?)"

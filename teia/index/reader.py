@@ -90,7 +90,7 @@ class IndexReader(ABC):
         addresses = addresses or {}
         known = [addresses[key] for key in keys if key in addresses]
         if len(known) > FEW:
-            known.sort(key=_sort_key)  # neighbours are unpacked together
+            known.sort(key=lambda address: (address.segment_ord, address.doc))  # neighbours are unpacked together
         for address in known:
             yield packed_at(searcher, address)
         # One query for many keys: a search for each would cost more than reading the pages.
@@ -163,10 +163,6 @@ def entry_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> IndexEn
 def packed_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> bytes:
     octets: bytes = searcher.doc(address)["entry"][0]
     return octets
-
-
-def _sort_key(address: tantivy.DocAddress) -> tuple[int, int]:
-    return address.segment_ord, address.doc
 
 
 def identity_of(meta: str) -> tuple[int, int, int] | None:

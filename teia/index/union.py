@@ -74,14 +74,11 @@ class UnionReader(IndexReader):
         """Return the size of the pages of the newest view, without those of other machines."""
         searcher = self.searcher()
         with self._lock:
-            state = self._local_state()
+            # The local part of the state: extents depend on it alone, so they do not oscillate.
+            state = self._loaded_state[0] if isinstance(self._loaded_state, tuple) else None
             if self._extents[0] != state or state is None:
                 self._extents = state, extent_of(searcher, self.schema, self.elsewhere)
             return self._extents[1]
-
-    def _local_state(self) -> Hashable:
-        """Return the local part of the state; extents depend on it alone, so they do not oscillate."""
-        return self._loaded_state[0] if isinstance(self._loaded_state, tuple) else None
 
     def _state(self) -> Hashable:
         return tuple(map(identity_of, self._metas)), self._next_elsewhere

@@ -27,7 +27,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from teia.crawler.lookup import Lookup
 from teia.frontier.tables.page_changes import ChangedPage, changed_pages, count_indexable, pages_for_index
-from teia.index.entry import DIGEST_BYTES, Anchor, IndexEntry, decode_entry
+from teia.index.entry import DIGEST_BYTES, IndexEntry, decode_entry
 from teia.index.outgoing import FILE as OUTGOING
 from teia.index.outgoing import OutgoingAnchors
 from teia.index.reader import CellReader
@@ -97,7 +97,7 @@ class CollectionIndexer:
 
     async def _step(self, cell: CellIndexer) -> int:
         # 1. Changes in their order. 2. The entry of each page as it is now. 3. Index, links, anchors. 4. Position.
-        changes = self._changes(cell, STEP_CHANGES)
+        changes = changed_pages(self._lookup.cells[cell.number], cell.position, STEP_CHANGES)
         if not changes:
             return await self._fill_gaps(cell)
         entries = await self._entries(cell, changes)
@@ -257,9 +257,6 @@ class CollectionIndexer:
     def _last_change(self, cell: CellIndexer) -> int:
         return max(self._lookup.cells[cell.number].last_change(), cell.position)
 
-    def _changes(self, cell: CellIndexer, limit: int) -> list[ChangedPage]:
-        return changed_pages(self._lookup.cells[cell.number], cell.position, limit)
-
     # -- entries of pages as they are now ------------------------------------------------------------------
 
     async def _entries(self, cell: CellIndexer, changes: Sequence[ChangedPage]) -> dict[int, IndexEntry]:
@@ -290,7 +287,7 @@ class CollectionIndexer:
         for entry in entries:
             for link in entry.links[:MAX_TARGETS]:
                 if link.text:
-                    by_source[self._lookup.cell_number(link.host), entry.host].append(_anchor_of(link))
+                    by_source[self._lookup.cell_number(link.host), entry.host].append((link.key, link.text))
         for (number, host), named in by_source.items():
             if only is not None and number not in only:
                 continue
@@ -305,7 +302,3 @@ def _borrowed(cell: CellIndexer, changes: Sequence[ChangedPage]) -> dict[int, In
     found = {change.key: cell.borrowed.get(change.key) for change in changes}
     digests = {change.key: change.digest[:DIGEST_BYTES] for change in changes}
     return {key: entry for key, entry in found.items() if entry is not None and entry.digest == digests[key]}
-
-
-def _anchor_of(link: Anchor) -> tuple[int, str]:
-    return link.key, link.text

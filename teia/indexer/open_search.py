@@ -19,8 +19,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,21 +34,21 @@ from teia.index.entry import IndexEntry
 from teia.index.position import has_index
 from teia.index.union import UnionReader
 from teia.indexer.ranks import rank_file
+from teia.lib.closing import Closing
 from teia.lib.message import Message
 from teia.search.query.analysis import stem_of
 from teia.search.query.words import WORD
 from teia.search.rank.formula import Keys, Ranking
-from teia.search.rank.semantic import Model, Models
+from teia.search.rank.semantic import Models
 from teia.search.serve.searcher import Searcher, SearchOptions
 from teia.search.serve.shards import LocalShard
-from teia.search.show.messages import MessageKind, SearchMessage
 from teia.search.show.results import Facts, Hit, Results
 from teia.store.root import CollectionFolder, Root, open_root
 
 logger = logging.getLogger(__name__)
 
 
-class CollectionSearch:
+class CollectionSearch(Closing):
     """One or several collections, searched as one; threads may share it."""
 
     def __init__(self, root: Root, names: Sequence[str], clock: Clock) -> None:
@@ -70,7 +69,7 @@ class CollectionSearch:
                     ranking=Ranking(priors=CollectionRanks([rank_file(folder) for folder in folders])),
                     facts=facts,
                     # Two collections have two models, and their scores cannot be compared with each other.
-                    model=models[0].current if len(models) == 1 else _no_model,
+                    model=models[0].current if len(models) == 1 else lambda: None,
                 )
             )
             self._reader, self._facts = reader, facts
@@ -107,14 +106,6 @@ class CollectionSearch:
     def close(self) -> None:
         self._stack.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 def search_collection(
     text: str,
@@ -132,10 +123,6 @@ def search_collection(
     root = open_root(Path(data))
     with CollectionSearch(root, [choose(root, collection)], WallClock()) as opened:
         return opened.search(text, n, offset, SearchOptions(explain, facets, language, expand))
-
-
-def _no_model() -> Model | None:
-    return None
 
 
 def _reader(folders: Sequence[CollectionFolder]) -> UnionReader:
@@ -203,7 +190,7 @@ class FrontierFacts:
         self._lookups = lookups
         self._clock = clock
         self._lock = Lock()
-        self._index_notes: tuple[SearchMessage, ...] = ()
+        self._index_notes: tuple[Message, ...] = ()
         self._compare_at = 0.0
         for lookup in lookups:
             lookup.cell_number("localhost")  # reads the public suffix list, which the first search would wait for
@@ -218,7 +205,7 @@ class FrontierFacts:
                 if (fact := self._fact(url, key, key in with_freshness)) is not None
             }
 
-    def index_notes(self) -> tuple[SearchMessage, ...]:
+    def index_notes(self) -> tuple[Message, ...]:
         """Return notes on crawled pages that cannot be found yet; compared again every two seconds."""
         now = self._clock.ticks_s()
         with self._lock:
@@ -251,15 +238,23 @@ class FrontierFacts:
         return None if found is None else found.fresh_probability
 
 
-def _index_messages(state: IndexState) -> Iterator[SearchMessage]:
+def _index_messages(state: IndexState) -> Iterator[Message]:
     if not state.is_partial:
         return
     if state.lag:
-        yield SearchMessage(
-            MessageKind.INDEXING if state.is_being_written else MessageKind.UNINDEXED, (f"{state.lag:,}",)
+        yield (
+            Message(
+                "{pages:,} crawled pages are not indexed yet and cannot be found; they are being added", pages=state.lag
+            )
+            if state.is_being_written
+            else Message(
+                "{pages:,} crawled pages are not indexed and cannot be found; the next crawl adds them, or"
+                " `teia rebuild index`",
+                pages=state.lag,
+            )
         )
     if state.unreadable:
-        yield SearchMessage(MessageKind.UNREADABLE, (f"{state.unreadable:,}",))
+        yield Message("{pages:,} pages cannot be found because their captures cannot be read", pages=state.unreadable)
 
 
 # ---- example queries -------------------------------------------------------------------------------------------------

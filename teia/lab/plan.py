@@ -11,13 +11,14 @@ import numpy as np
 
 from teia.clock import Clock
 from teia.errors import LabError
+from teia.lab.simulate.bounds import non_polite, weak_politeness
+from teia.lab.simulate.measures import visited_staleness
 from teia.lib.csvtext import CsvWriter
-from teia.refresh.bound import non_polite, weak_politeness
-from teia.refresh.dispatch import execute_plan
-from teia.refresh.formulas import visited_staleness
+from teia.refresh.dispatch import make_queue
 from teia.refresh.merge import Timetable
 from teia.refresh.model import DAY_S, Floats, Numbers, RefreshWorld
 from teia.refresh.policies import find_policy
+from teia.refresh.policy import Plan
 from teia.refresh.scenario import Scenario, read_scenario
 
 RATE_GROUPS = 12
@@ -68,6 +69,33 @@ def plan_file(
         "seconds": {"plan": round(planned_s, 4)},
         "out": str(out),
     }
+
+
+def execute_plan(plan: Plan, world: RefreshWorld) -> Timetable:
+    """Return the timetable if a crawler is always free: no visit is early, and visits are slots apart.
+
+    A `Timetable` is returned unchanged, even where it is not polite. The first visit of a server is half a slot after
+    the start, as in evenly spread slots.
+    """
+    if isinstance(plan, Timetable):
+        return plan
+    row_of = dict(zip(world.page.tolist(), range(len(world)), strict=True))
+    starts, rows, times = [0], [], []
+    for server in range(world.servers):
+        slot_s = float(plan.slot_s[server])
+        if math.isfinite(slot_s) and world.starts[server] < world.starts[server + 1]:
+            queue = make_queue(plan, world, server)
+            # All numbers with (number + 0.5) * slot_s < horizon_s.
+            for number in range(max(0, math.ceil(world.horizon_s / slot_s - 0.5))):
+                at_s = (number + 0.5) * slot_s
+                due = queue.next(at_s)
+                if due is None:
+                    break
+                queue.record_visit(due.page, at_s)
+                rows.append(row_of[due.page])
+                times.append(at_s)
+        starts.append(len(rows))
+    return Timetable(np.array(starts, dtype=np.int64), np.array(rows, dtype=np.int64), np.array(times))
 
 
 def _by_rate(world: RefreshWorld, counts: Numbers, stale: Floats) -> list[dict[str, Any]]:

@@ -1,15 +1,14 @@
 """Structures without any knowledge of the web: they import the standard library and numeric libraries, never teia.
 
     child_process   start, follow and end child processes; waits before they are started again
+    closing         objects that a `with` block closes
     csvtext         comma-separated values without formulas
-    difference      the difference of two sequences, in bounded time
+    difference      the common parts of two sequences, in bounded time
     entry_points    functions that other processes run
-    fingerprints    constants of 64-bit fingerprints, their distance; a hash that ignores numbers
+    fingerprints    64-bit fingerprints of texts that are nearly alike, their distance; a hash that ignores numbers
     launch          program that gives another one its limits, and its end with its parent
     linearregex     regular expressions that no text makes slow
     message         sentences for people: a code with values, translated where they are read
-    simhash         64-bit fingerprints of texts that are nearly alike
-    sortedkeys      look up many keys in a large sorted array
     tomledit        one value of a TOML text changed, comments kept
     topic           topic classifier, learnt from words and examples
 

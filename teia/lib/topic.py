@@ -76,13 +76,12 @@ class TopicModel:
         scale = min(1.0, FULL_WORDS / len(words)) / SCALE
         sums = [
             scale * (rest * unknown + sum(of_class))
-            for rest, of_class in zip(self.rest, zip(*known, strict=True) if known else self._nothing(), strict=True)
+            for rest, of_class in zip(
+                self.rest, zip(*known, strict=True) if known else [()] * len(self.classes), strict=True
+            )
         ]
         # The last sum stands for “like none of the classes”: every word weighs log 1 there.
         return _judgement([*sums, 0.0])
-
-    def _nothing(self) -> list[tuple[int, ...]]:
-        return [()] * len(self.classes)
 
 
 def stems(text: str) -> set[str]:
@@ -92,7 +91,8 @@ def stems(text: str) -> set[str]:
 
 def learn_topic(words: Iterable[str], examples: Sequence[str], others: Mapping[str, Sequence[str]]) -> TopicModel:
     """Learn the topic from words, example texts or both; `others` are texts of other classes by their names."""
-    named = _spread(stems(" ".join(words)))
+    typed = stems(" ".join(words))
+    named = {word: 1 / len(typed) for word in typed}
     shown = _frequencies(examples)
     of_others = {name: _frequencies(texts) for name, texts in sorted(others.items())}
     language = _language([seen for seen in (shown, *of_others.values()) if seen])
@@ -106,10 +106,6 @@ def learn_topic(words: Iterable[str], examples: Sequence[str], others: Mapping[s
         :MAX_WORDS
     ]
     return TopicModel(("topic", *of_others), rest, {word: weights[word] for word in sorted(telling)})
-
-
-def _spread(words: set[str]) -> dict[str, float]:
-    return dict.fromkeys(words, 1 / len(words)) if words else {}
 
 
 def _frequencies(texts: Sequence[str]) -> dict[str, float]:

@@ -15,7 +15,7 @@ from teia.parse.html.bounds import MAX_TAGS, limit_markup
 from teia.parse.html.tree import TreeExtract
 from teia.parse.scan import is_plain, scan
 from teia.parse.text import encoding
-from teia.records import Link
+from teia.records import PageContent
 from teia.urls import DEFAULT_RULES
 
 
@@ -40,27 +40,15 @@ class ListedUrl:
     is_broken_date: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings(PageContent):
     """Findings of one processor; all fields are optional.
 
     Findings of several processors are merged: the first non-empty text of each field counts, links and entries are
     joined, flags add up. `truncated` names the parts that were cut: `depth`, `links`, `pages` …
     """
 
-    title: str = ""
-    text: str = ""
-    headings: tuple[str, ...] = ()
-    language: str = ""
-    description: str = ""
-    canonical: str = ""
-    author: str = ""
-    published: str = ""
-    metadata: dict[str, str] = field(default_factory=dict)
-    links: tuple[Link, ...] = ()
     entries: tuple[ListedUrl, ...] = ()
-    noindex: bool = False
-    nofollow: bool = False
     truncated: tuple[str, ...] = ()
 
 

@@ -173,11 +173,6 @@ def looks_like_html(data: bytes) -> bool:
     return _HTML_START.match(data.removeprefix(b"\xef\xbb\xbf"), 0, SNIFFED_BYTES) is not None
 
 
-def _has_tags(start: bytes) -> bool:
-    """Tell whether text that does not begin like a page has a tag of one; chance hardly ever makes such a tag."""
-    return _HTML_TAG.search(start) is not None
-
-
 def looks_binary(data: bytes) -> bool:
     return not data.startswith(_BOMS) and _BINARY_BYTE.search(data, 0, SNIFFED_BYTES) is not None
 
@@ -214,8 +209,12 @@ def effective_type(declared: MediaType | None, data: bytes) -> str:
         return feed
     if is_text:
         wide = declared is not None and declared.charset.lower().startswith(("utf-16", "unicode", "ucs-2"))
-        # UTF-16 is full of zero bytes and is text all the same.
-        if looks_binary(start) and not wide and not (looks_like_html(start) or (claim == HTML and _has_tags(start))):
+        # UTF-16 is full of zero bytes and is text all the same. Chance hardly ever makes a tag.
+        if (
+            looks_binary(start)
+            and not wide
+            and not (looks_like_html(start) or (claim == HTML and _HTML_TAG.search(start)))
+        ):
             return BINARY
         return claim
     # An error page sent under the name of the missing picture or document.

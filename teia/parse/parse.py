@@ -8,8 +8,8 @@ failures (a crash inside a library, time or memory without end) are handled by t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 
 from teia.parse import mime
 from teia.parse.decode import Decoded, decode
@@ -21,11 +21,15 @@ from teia.parse.html.links import LinkCollector, add_header_links
 from teia.parse.processors import BUILT_IN, Processors
 from teia.parse.text.fingerprint import fingerprints
 from teia.parse.text.language import language_of
-from teia.records import Link, LinkKind, Page
+from teia.records import Link, LinkKind, Page, PageContent
 
 MAX_METADATA_CHARS = 4_096
 _DEFAULT_OPTIONS = ParseOptions()
 _NOTHING = Findings()
+_CONTENT = tuple(each.name for each in fields(PageContent))
+_FIRST_OF = ("title", "text", "language", "description", "canonical", "author", "published")
+"""Fields of findings of which the first that is not empty counts."""
+
 _RELEVANT_HEADERS = frozenset({"link", "refresh", "location", "x-robots-tag"})
 """Headers with information about a page beside its body; most answers have none."""
 
@@ -75,7 +79,7 @@ def parse_document(
         else:
             findings.append(found if isinstance(found, Findings) else Findings(metadata=_as_metadata(found)))
     merged = _merge(findings)
-    page = _page(document, decoded, merged)
+    page = _page(document, decoded, merged, failed)
     return ParseResult(page, parsed_head, decoded, merged.entries, tuple(failed))
 
 
@@ -110,15 +114,10 @@ def _merge(findings: list[Findings]) -> Findings:
     metadata: dict[str, str] = {}
     for each in findings:
         metadata.update(each.metadata)
+    texts = {name: next(filter(None, (getattr(each, name) for each in findings)), "") for name in _FIRST_OF}
     return Findings(
-        title=next((each.title for each in findings if each.title), ""),
-        text=next((each.text for each in findings if each.text), ""),
+        **texts,
         headings=next((each.headings for each in findings if each.headings), ()),
-        language=next((each.language for each in findings if each.language), ""),
-        description=next((each.description for each in findings if each.description), ""),
-        canonical=next((each.canonical for each in findings if each.canonical), ""),
-        author=next((each.author for each in findings if each.author), ""),
-        published=next((each.published for each in findings if each.published), ""),
         metadata=metadata,
         links=_merge_links([each.links for each in findings if each.links]),
         entries=tuple(entry for each in findings for entry in each.entries),
@@ -139,27 +138,20 @@ def _merge_links(found: list[tuple[Link, ...]]) -> tuple[Link, ...]:
     return tuple(once.values())
 
 
-def _page(document: Document, decoded: Decoded, found: Findings) -> Page:
+def _page(document: Document, decoded: Decoded, found: Findings, failed: Sequence[str]) -> Page:
     prints = fingerprints(decoded.payload, found.text, document.url)
     is_text = document.media_type.startswith("text/") or mime.is_xml(document.media_type)
     declared = found.language or document.head.headers.first("content-language")
     cut = (*((decoded.truncated,) if decoded.truncated else ()), *found.truncated)
+    content = {name: getattr(found, name) for name in _CONTENT}
+    content["language"] = language_of(found.text, declared)
+    problems = {"coding": decoded.error, "failed-processors": "; ".join(failed)}
+    content["metadata"] = found.metadata | {name: text for name, text in problems.items() if text}
     return Page(
+        **content,
         url=document.url,
         media_type=document.media_type,
         charset=document.charset if is_text and document.payload else "",
-        title=found.title,
-        text=found.text,
-        headings=found.headings,
-        language=language_of(found.text, declared),
-        description=found.description,
-        canonical=found.canonical,
-        author=found.author,
-        published=found.published,
-        metadata=found.metadata | ({"coding": decoded.error} if decoded.error else {}),
-        links=found.links,
-        noindex=found.noindex,
-        nofollow=found.nofollow,
         digest=prints.digest,
         text_digest=prints.text_digest,
         simhash=prints.simhash,

@@ -1,8 +1,8 @@
 """Processors by media type (A15): several per document, users' own beside the built-in ones.
 
 A processor is any callable that takes a `Document` and returns `Findings`, a plain mapping of names to texts (which
-goes into the page's metadata), or None. One that fails costs only its own findings; the failure is reported with
-the page and counted. Users name theirs as `MEDIA_TYPE=module:function` in `parse.processors`; media types may hold
+goes into the page's metadata), or None. One that fails costs only its own findings; the page's metadata names
+it (`failed-processors`). Users name theirs as `MEDIA_TYPE=module:function` in `parse.processors`; media types may hold
 `*`.
 """
 

@@ -11,12 +11,10 @@ planner could reach with the same means.
     counts.py       phase 1: the number of visits of each page, exactly
     merge.py        phase 2: the times of the visits, as a `Timetable`
     intensities.py  the same for a crawl without end: visits per second
-    bound.py        the best that any polite policy could reach
-    slotprice.py    the same, nearly tight, for small worlds
-    possible.py     bounds where rates are known as distributions
+    possible.py     bounds on freshness where rates are known as distributions (known rates: lab/simulate/bounds.py)
     policy.py       the interface of a policy, and the three kinds of plan
     dispatch.py     one host's pages in the order of a plan, for a crawler that requests the next page and its time
-    policies/       the policies by name
+    policies.py     the policies by name
     scenario.py     worlds from a file, and generated ones
 
 The rates come from these modules (docs/rates.md):

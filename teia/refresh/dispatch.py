@@ -55,9 +55,6 @@ class PlanQueue(Protocol):
     def update(self, state: PageState) -> None:
         """Add a page, or update its weight, rate and freshness."""
 
-    def remove(self, page: int) -> None:
-        """Remove a page; an unknown page is not an error."""
-
 
 class TimetableQueue:
     """Visits in their order, never early. A new page waits for the next plan."""
@@ -65,11 +62,8 @@ class TimetableQueue:
     def __init__(self, page: list[int], due_s: list[float], start_s: float) -> None:
         # Reversed, so that the next visit is popped from the end.
         self._visits = list(zip(page, (start_s + due for due in due_s), strict=True))[::-1]
-        self._gone: set[int] = set()
 
     def next(self, now_s: float) -> DuePage | None:  # noqa: ARG002  # the time changes nothing
-        while self._visits and self._visits[-1][0] in self._gone:
-            self._visits.pop()
         if not self._visits:
             return None
         page, due_s = self._visits[-1]
@@ -80,10 +74,7 @@ class TimetableQueue:
             self._visits.pop()
 
     def update(self, state: PageState) -> None:
-        self._gone.discard(state.page)
-
-    def remove(self, page: int) -> None:
-        self._gone.add(page)
+        """Change nothing: the visits are fixed."""
 
 
 class DueQueue:
@@ -117,10 +108,6 @@ class DueQueue:
         interval_s = self._plan.interval_for(self._server, state.weight, state.rate)
         self._interval_s[state.page] = interval_s
         self._schedule(state.page, state.fresh_s + interval_s)
-
-    def remove(self, page: int) -> None:
-        self._interval_s.pop(page, None)
-        self._due_s.pop(page, None)
 
     def _schedule(self, page: int, due_s: float) -> None:
         """Set a page's due time. Outdated heap entries stay until they reach the top or outnumber the live ones."""
@@ -161,16 +148,6 @@ class ValueQueue:
             self._columns = np.concatenate([self._columns, np.zeros_like(self._columns)], axis=1)
         self._columns[:, row] = state.page, state.weight, state.rate, state.fresh_s
 
-    def remove(self, page: int) -> None:
-        """Remove a page; the last row moves into its place."""
-        row = self._row.pop(page, None)
-        if row is None:
-            return
-        last = len(self._row)
-        if row != last:
-            self._columns[:, row] = self._columns[:, last]
-            self._row[int(self._columns[0, row])] = row
-
 
 def make_queue(plan: Plan, world: RefreshWorld, server: int, start_s: float = 0.0) -> PlanQueue:
     """Return the queue of one server under a plan; its pages are identified by the ids of the world."""
@@ -189,30 +166,3 @@ def make_queue(plan: Plan, world: RefreshWorld, server: int, start_s: float = 0.
     for state in zip(*columns, strict=True):
         value.update(PageState(*state))
     return value
-
-
-def execute_plan(plan: Plan, world: RefreshWorld) -> Timetable:
-    """Return the timetable if a crawler is always free: no visit is early, and visits are slots apart.
-
-    A `Timetable` is returned unchanged, even where it is not polite. The first visit of a server is half a slot after
-    the start, as in evenly spread slots.
-    """
-    if isinstance(plan, Timetable):
-        return plan
-    row_of = dict(zip(world.page.tolist(), range(len(world)), strict=True))
-    starts, rows, times = [0], [], []
-    for server in range(world.servers):
-        slot_s = float(plan.slot_s[server])
-        if math.isfinite(slot_s) and world.starts[server] < world.starts[server + 1]:
-            queue = make_queue(plan, world, server)
-            # All numbers with (number + 0.5) * slot_s < horizon_s.
-            for number in range(max(0, math.ceil(world.horizon_s / slot_s - 0.5))):
-                at_s = (number + 0.5) * slot_s
-                due = queue.next(at_s)
-                if due is None:
-                    break
-                queue.record_visit(due.page, at_s)
-                rows.append(row_of[due.page])
-                times.append(at_s)
-        starts.append(len(rows))
-    return Timetable(np.array(starts, dtype=np.int64), np.array(rows, dtype=np.int64), np.array(times))

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from teia.refresh.model import Floats, Numbers, RefreshWorld, Rows
+from teia.refresh.model import Floats, Numbers, RefreshWorld
 
 SERIES_BELOW: Final = 0.02
 """Below this, 1 - (1 - e^-u)/u loses digits; five terms of its series are exact to the last digit there."""
@@ -69,20 +69,6 @@ def marginal(u: ArrayLike) -> Floats:
     return np.where(u < SERIES_BELOW, series, np.where(np.isinf(u), 1.0, plain))
 
 
-def gap_for(z: ArrayLike) -> Floats:
-    """Return q^-1(z) to the last digits, from a table and two Newton steps. 0 at 0, infinity from 1 on."""
-    z = np.asarray(z, dtype=np.float64)
-    u = rough_gap_for(z)
-    inside = (z > 0) & (z < 1)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for _ in range(2):
-            # A step never more than halves u, which keeps it positive.
-            # Newton's step with q'(u) = u e^-u.
-            step = (marginal(u) - z) * np.exp(u) / u
-            u = np.where(inside, np.maximum(u - step, u / 2), u)
-    return np.where(z >= 1, np.inf, np.where(z <= 0, 0.0, u))
-
-
 def rough_gap_for(z: Floats) -> Floats:
     """Return q^-1(z) to seven digits or more; infinity from 1 on.
 
@@ -130,113 +116,8 @@ def even_staleness(world: RefreshWorld, counts: ArrayLike) -> Floats:
     return np.where(lam == 0, 0.0, np.where(np.isinf(lam), 1.0, result))
 
 
-def ideal_times(horizon_s: float, age_s: float, count: int) -> Floats:
-    """Return the best times for a page's visits.
-
-    They are computed as (j T)/(x + 1), so that equal times of different pages are equal numbers.
-    """
-    j = np.arange(1, count + 1, dtype=np.float64)
-    if count * age_s > horizon_s:
-        return (j - 1) * horizon_s / count
-    return j * (horizon_s + age_s) / (count + 1) - age_s
-
-
 def steady_staleness(lam: ArrayLike, rho: ArrayLike) -> Floats:
     """Return the staleness of pages visited every 1/rho forever; 1 for pages that change and are never visited."""
     lam = np.asarray(lam, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(lam == 0, 0.0, staleness(lam / np.asarray(rho, dtype=np.float64)))
-
-
-def steady_age_s(lam: ArrayLike, rho: ArrayLike) -> Floats:
-    """Return the mean age of copies visited every 1/rho forever (Cho).
-
-    The age is the time since a stale copy became stale, and 0 for a fresh copy.
-    """
-    lam, rho = np.asarray(lam, dtype=np.float64), np.asarray(rho, dtype=np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(lam == 0, 0.0, _aged(lam / rho, lam) * rho)
-
-
-def _aged(u: Floats, lam: Floats) -> Floats:
-    """Return the integral of the expected age over one gap: (u^2/2 - u + 1 - e^-u) / lam^2, u = lam * gap."""
-    v = np.minimum(u, SERIES_BELOW)
-    series = v * v * v * (1 / 6 - v * (1 / 24 - v * (1 / 120 - v * (1 / 720 - v / 5040))))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        area: Floats = np.where(u < SERIES_BELOW, series, u * u / 2 - stale_time(u)) / (lam * lam)
-    return area
-
-
-def visited_staleness(world: RefreshWorld, page: Rows, time_s: Floats) -> Floats:
-    """Return the exact expected staleness of each page over the horizon, for ANY visits.
-
-    `page` are places in the world's columns. Visits may come in any order. Passing visits outside the horizon is a
-    caller's error; visits at its end gain nothing.
-    """
-    gaps = _Gaps.between_visits(world, page, time_s)
-    lam = world.rate
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        later = np.bincount(gaps.page, stale_time(lam[gaps.page] * gaps.length), minlength=len(world))
-        first = lam * gaps.first
-        faded = np.exp(-lam * world.age_s)
-        stale = later + first * (1 - faded) + faded * stale_time(first)
-        result = stale / (lam * world.horizon_s)
-    return np.where(lam == 0, 0.0, np.where(np.isinf(lam), 1.0, result))
-
-
-def visited_age_s(world: RefreshWorld, page: Rows, time_s: Floats) -> Floats:
-    """Return the mean age of each page's copy over the horizon, for any visits (Cho).
-
-    The age is the time since the copy became stale.
-    """
-    gaps = _Gaps.between_visits(world, page, time_s)
-    lam, before = world.rate, world.age_s
-    with np.errstate(invalid="ignore", divide="ignore"):
-        later = np.bincount(gaps.page, _aged(lam[gaps.page] * gaps.length, lam[gaps.page]), minlength=len(world))
-        area = later + _aged(lam * (before + gaps.first), lam) - _aged(lam * before, lam)
-    # A page that always changes is stale from the visit on, so its age grows linearly within each gap.
-    always = (np.bincount(gaps.page, gaps.length**2 / 2, minlength=len(world)) + gaps.first**2 / 2) + (
-        before * gaps.first
-    )
-    area = np.where(np.isinf(lam), always, np.where(lam == 0, 0.0, area))
-    result: Floats = area / world.horizon_s
-    return result
-
-
-def gap_costs(lam: Floats, age_s: Floats, gap_s: Floats) -> tuple[Floats, Floats]:
-    """Return the expected seconds of staleness, and the integral of the expected age, of copies over a time `gap_s`.
-
-    `age_s` is the age of each copy at its beginning. Sums of these over all gaps make up `visited_staleness` and
-    `visited_age_s`.
-    """
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        u, faded = lam * gap_s, np.exp(-lam * age_s)
-        stale = np.where(lam == 0, 0.0, gap_s * (1 - faded) + faded * stale_time(u) / lam)
-        aged = np.where(lam == 0, 0.0, _aged(lam * (age_s + gap_s), lam) - _aged(lam * age_s, lam))
-    always = np.isinf(lam)
-    if always.any():
-        stale, aged = np.where(always, gap_s, stale), np.where(always, gap_s * (age_s + gap_s / 2), aged)
-    return stale, aged
-
-
-class _Gaps:
-    """The time between visits, page by page: `first` up to the first visit of each page, `length` after each visit."""
-
-    def __init__(self, page: Rows, length: Floats, first: Floats) -> None:
-        self.page, self.length, self.first = page, length, first
-
-    @classmethod
-    def between_visits(cls, world: RefreshWorld, page: Rows, time_s: Floats) -> _Gaps:
-        # In a timetable the visits of a page are in order of time, and a stable sort keeps it: lexsort is rare.
-        order = np.argsort(page, kind="stable")
-        page, time_s = page[order], time_s[order]
-        same = page[1:] == page[:-1]
-        if (time_s[1:][same] < time_s[:-1][same]).any():
-            order = np.lexsort((time_s, page))
-            page, time_s = page[order], time_s[order]
-        until = np.full(len(page), world.horizon_s)
-        until[:-1][same] = time_s[1:][same]
-        first = np.full(len(world), world.horizon_s)
-        opens = np.append(True, ~same)[: len(page)]
-        first[page[opens]] = time_s[opens]
-        return cls(page, until - time_s, first)

@@ -214,20 +214,11 @@ def _merge_nearest(gaps: list[tuple[float, float]]) -> list[tuple[float, float]]
 
 # ---- histories in columns -------------------------------------------------------------------------------------------
 
-_HEAD_TYPE = np.dtype(
-    [
-        ("format", "u1"),
-        ("flags", "u1"),
-        ("gaps", "<u2"),
-        ("visited_s", "<f8"),
-        ("changed_s", "<f8"),
-        ("visits", "<f4"),
-        ("changes", "<f4"),
-        ("quiet_s", "<f8"),
-        ("dated", "<f4"),
-        ("dated_s", "<f8"),
-    ]
-)
+_NUMBERS = {
+    "visited_s": "<f8", "changed_s": "<f8", "visits": "<f4", "changes": "<f4", "quiet_s": "<f8", "dated": "<f4",
+    "dated_s": "<f8",
+}  # fmt: skip
+_HEAD_TYPE = np.dtype([("format", "u1"), ("flags", "u1"), ("gaps", "<u2"), *_NUMBERS.items()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,13 +260,7 @@ def decode_columns(records: Sequence[bytes]) -> Histories:
     is_gap[(starts[:-1, None] + np.arange(_HEAD.size)).reshape(-1)] = False
     gaps = octets[is_gap].view("<f4").reshape(-1, 2).astype(np.float64)
     return Histories(
-        visited_s=heads["visited_s"].astype(np.float64),
-        changed_s=heads["changed_s"].astype(np.float64),
-        visits=heads["visits"].astype(np.float64),
-        changes=heads["changes"].astype(np.float64),
-        quiet_s=heads["quiet_s"].astype(np.float64),
-        dated=heads["dated"].astype(np.float64),
-        dated_s=heads["dated_s"].astype(np.float64),
+        **{name: heads[name].astype(np.float64) for name in _NUMBERS},
         starts=np.concatenate(([0], np.cumsum(counts))),
         gap_s=gaps[:, 0],
         gap_weight=gaps[:, 1],

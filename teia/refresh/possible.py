@@ -6,7 +6,7 @@ are for a crawler that knows every rate, as any crawler does after enough visits
 cannot be better.
 
     long_run   the best intensities forever
-    window     WP (bound.py): the mean over the next horizon, from the copies' ages on
+    window     WP: the mean over the next horizon, from the copies' ages on
     moment     the freshness that can be reached at one moment, by one visit a slot, ignoring later moments
 
 The result of a plan by the mean rates is exact in the first two, as a mean over the distributions. The gain of knowing

@@ -1,14 +1,9 @@
 """Estimators of change rates from the results of visits, for a million pages at a time.
 
 A visit shows if a page changed since the one before, not how many times. So pages that change faster than they are
-visited look slower than they are. The estimators, from the worst to the best:
-
-    naive           X / T. Low by half at one change a visit. Only there to be compared with
-    improved        -ln((n - X + 0.5) / (n + 0.5)) / I for visits at a regular interval I (Cho & Garcia-Molina 2003)
-    complete        (X + 0.5) / (T + 0.5 day), where every change is known: feeds, sitemaps
-    dated           X' / E where Last-Modified gives the time of the last change (Cho), corrected for its bias
-    estimate        the posterior under a Gamma(a, b) prior, "a imaginary changes in b seconds", of intervals of any
-                    lengths; where dates are trusted it takes the intervals from them. Plans are made from this one
+visited look slower than they are. `estimate` returns the posterior under a Gamma(a, b) prior, "a imaginary changes in b
+seconds", of intervals of any lengths; where dates are trusted it takes the intervals from them. docs/rates.md compares
+it with the estimators of the literature.
 
 The likelihood of one-bit observations times the prior is, as a function of the logarithm of the rate, concave. So
 Newton's method from any start, limited to steps of 2, finds its peak. The posterior is then approximated by the Gamma
@@ -36,50 +31,12 @@ SLOWEST = 1.0 / (3_650 * DAY_S)
 FASTEST = 1.0 / 60.0
 """Limits of an estimate: once in ten years, once a minute. Visits cannot measure rates beyond them."""
 
-IMAGINARY_DAYS = 0.5
 MAX_STEPS = 40
 ENOUGH = 1e-9
 # Tolerance for "all changes are dated": the counts decay and are stored as 4-octet floats.
 _ALL_DATED = 1e-3
 # e^709 is the largest power of e in double precision.
 _LARGE = 700.0
-
-
-# ---- simple ones ----------------------------------------------------------------------------------------------------
-
-
-def naive(changes: Floats, elapsed_s: Floats) -> Floats:
-    """Return changes seen per time. Biased low; see the module's docstring."""
-    return changes / elapsed_s
-
-
-def improved(visits: Floats, changes: Floats, interval_s: float) -> Floats:
-    """Return Cho's estimate for visits at a regular interval; defined for X = n too."""
-    rate: Floats = -np.log((visits - changes + 0.5) / (visits + 0.5)) / interval_s
-    return rate
-
-
-def complete(changes: Floats, elapsed_s: Floats) -> Floats:
-    """Return the rate of pages all of whose changes were seen."""
-    return (changes + 0.5) / (elapsed_s + IMAGINARY_DAYS * DAY_S)
-
-
-def dated(visits: Floats, changes: Floats, exposed_s: Floats) -> Floats:
-    """Return Cho's estimate from dates of last change.
-
-    `exposed_s` sums the age of the change for visits that found one, and the whole interval for the others.
-    """
-    n, x = np.asarray(visits, dtype=np.float64), np.asarray(changes, dtype=np.float64)
-    between = (x > 0) & (x < n)
-    share = np.where(between, x / np.maximum(n, 1.0), 0.5)
-    # Cho's correction for the bias of small samples.
-    corrected = x - 1.0 - np.where(between, x / (n * np.log1p(-share)), 0.0)
-    corrected = np.where(x > 0, corrected, 0.0)
-    rate: Floats = np.divide(corrected, exposed_s, out=np.zeros_like(corrected), where=exposed_s > 0)
-    return rate
-
-
-# ---- the one that plans are made from -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +151,8 @@ def _within_limits(found: Gamma) -> Gamma:
     return Gamma(found.changes, found.changes / rate)
 
 
-def fresh_probability(rate: Floats, age_s: Floats) -> Floats:
-    """Return the probability that a copy of that age is still fresh, for a known rate."""
-    share: Floats = np.exp(-rate * np.maximum(age_s, 0.0))
-    return share
-
-
 def fresh_probability_of(found: Gamma, age_s: Floats) -> Floats:
-    """Like `fresh_probability`, averaged over a distribution of the rate; higher than at the mean rate."""
+    """Return the probability that a copy of that age is still fresh, averaged over the possible rates."""
     share: Floats = (1.0 + np.maximum(age_s, 0.0) / found.time_s) ** -found.changes
     return share
 

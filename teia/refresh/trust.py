@@ -9,7 +9,7 @@ least 20 comparisons. Old comparisons lose half their weight whenever there are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from struct import Struct
 
 MIN_COMPARED = 20
@@ -33,11 +33,9 @@ class Validator:
     def note(self, *, content_changed: bool, moved: bool) -> None:
         """Compare two answers with bodies, both with the validator."""
         if self.compared >= MAX_COMPARED:
-            self.compared, self.false_changes, self.missed_changes = (
-                self.compared // 2,
-                self.false_changes // 2,
-                self.missed_changes // 2,
-            )
+            self.compared //= 2
+            self.false_changes //= 2
+            self.missed_changes //= 2
         self.compared += 1
         self.false_changes += moved and not content_changed
         self.missed_changes += content_changed and not moved
@@ -67,15 +65,7 @@ class Trust:
             self.tags.note(content_changed=content_changed, moved=before != now)
 
     def encode(self) -> bytes:
-        dates, tags = self.dates, self.tags
-        return _RECORD.pack(
-            dates.compared,
-            dates.false_changes,
-            dates.missed_changes,
-            tags.compared,
-            tags.false_changes,
-            tags.missed_changes,
-        )
+        return _RECORD.pack(*astuple(self.dates), *astuple(self.tags))
 
     @classmethod
     def decode(cls, record: bytes) -> Trust:

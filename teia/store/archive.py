@@ -21,12 +21,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from teia.clock import Clock
 from teia.durable import disk_errors, store_error, sync_folder
 from teia.errors import CorruptFile, StoreError
+from teia.lib.closing import Closing
 from teia.store.warc import Members, warcinfo_member
 
 SET_ASIDE = ".aside"
@@ -97,7 +96,7 @@ def index_path(warc: Path) -> Path:
     return warc.with_name(warc.name.removesuffix(".gz").removesuffix(".warc") + ".cdxj")
 
 
-class ArchiveWriter:
+class ArchiveWriter(Closing):
     """Appends records to a cell's archive. One at a time per folder: that of the cell's owner.
 
     `start` is the committed position; None means that nothing was ever committed here, and then files that are here
@@ -289,14 +288,6 @@ class ArchiveWriter:
         if self._descriptor >= 0:
             self._roll_back()
             self._close_file()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _write_at(descriptor: int, data: bytes, offset: int) -> None:

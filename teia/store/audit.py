@@ -86,13 +86,9 @@ def _record_complaints(path: Path, member: Member, must_be_warcinfo: bool) -> li
         complaints.append("a header value contains CR or NUL")
     if must_be_warcinfo and record.headers.get("warc-filename") != path.name:
         complaints.append("the file does not begin with a warcinfo record that names it")
-    if _lacks_target(record):
+    if record.kind in {"request", "response", "revisit", "resource"} and not record.url:
         complaints.append(f"a {record.kind} record without WARC-Target-URI")
     return complaints
-
-
-def _lacks_target(record: ArchiveRecord) -> bool:
-    return record.kind in {"request", "response", "revisit", "resource"} and not record.url
 
 
 def _digest_complaints(record: ArchiveRecord) -> list[str]:

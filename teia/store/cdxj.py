@@ -26,7 +26,7 @@ from typing import IO
 
 from teia.durable import disk_errors, replacing
 from teia.store.archive import archive_files, index_path
-from teia.store.reader import ArchiveRecord, Damage, file_records, split_head
+from teia.store.reader import ArchiveRecord, file_records, ignore_damage, split_head
 from teia.store.surt import surt
 
 RUN_LINES = 20_000
@@ -69,14 +69,10 @@ def index_lines(warc: Path, run_lines: int = RUN_LINES) -> Iterator[bytes]:
 
 
 def _lines(warc: Path) -> Iterator[bytes]:
-    for record in file_records(warc, _skip_damage):
+    for record in file_records(warc, ignore_damage):
         line = cdxj_line(record)
         if line is not None:
             yield line
-
-
-def _skip_damage(_damage: Damage) -> None:
-    """Continue at the next record."""
 
 
 def write_index(warc: Path) -> Path:

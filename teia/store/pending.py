@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from contextlib import closing
 from itertools import chain
 from operator import attrgetter
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from teia.lib.closing import Closing
 from teia.store.fetchlog import LogPart, Rows
 
 COLUMNS = ("started", "ended", "url", "host", "site", "kind", "address", "run", "rest_s")
 
 
-class PendingLog:
+class PendingLog(Closing):
     """Stand-in for `FetchLog` over the pending rows alone; times are seconds."""
 
     def __init__(self, parts: Sequence[LogPart]) -> None:
@@ -56,14 +56,6 @@ class PendingLog:
 
     def close(self) -> None:
         self._db.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _least(*values: Any) -> Any:

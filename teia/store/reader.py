@@ -95,6 +95,10 @@ class StoredAnswer:
     refers_to: tuple[str, float] | None = None
 
 
+def ignore_damage(_damage: Damage) -> None:
+    """Continue at the next record; reporting damage is the audit's task."""
+
+
 class ArchiveReader:
     """Reads committed records. `end`, the committed position, keeps readers off records that are being appended."""
 

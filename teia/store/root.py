@@ -42,80 +42,52 @@ _FORMAT_LINE = re.compile(r"teia (\d{1,9})\n?")
 _CELL = re.compile(r"\d{2,4}")
 
 
+class _PathInside:
+    """A file or folder of a folder, as an attribute."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: CellFolder | CollectionFolder, _: object = None) -> Path:
+        return folder.path / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class CellFolder:
-    """One cell's files."""
+    """One cell's files. `handover`, for pages on their way to the index, may be missing."""
 
     number: int
     path: Path
 
-    @property
-    def frontier(self) -> Path:
-        return self.path / "frontier.sqlite"
-
-    @property
-    def archive(self) -> Path:
-        return self.path / "archive"
-
-    @property
-    def index(self) -> Path:
-        return self.path / "index"
-
-    @property
-    def log(self) -> Path:
-        return self.path / "log"
-
-    @property
-    def handover(self) -> Path:
-        """Pages on their way to the index; may be missing."""
-        return self.path / "handover"
+    frontier = _PathInside("frontier.sqlite")
+    archive = _PathInside("archive")
+    index = _PathInside("index")
+    log = _PathInside("log")
+    handover = _PathInside("handover")
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionFolder:
-    """One collection's files."""
+    """One collection's files; all but `config` may be missing."""
 
     name: str
     path: Path
 
-    @property
-    def config(self) -> Path:
-        return self.path / "teia.toml"
-
-    @property
-    def lists(self) -> Path:
-        """Copies of the rule lists that its crawl was begun with."""
-        return self.path / "lists"
-
-    @property
-    def ranks(self) -> Path:
-        """PageRank of its pages and of the URLs they link to; may be missing."""
-        return self.path / "ranks.bin"
-
-    @property
-    def audits(self) -> Path:
-        """Folder of the last audits' results; may be missing."""
-        return self.path / "audits"
-
-    @property
-    def signals(self) -> Path:
-        """Signals that wait for the crawl, and counts of them; may be missing."""
-        return self.path / "signals.sqlite"
-
-    @property
-    def subscriptions(self) -> Path:
-        """Database of subscriptions, with their secrets; may be missing."""
-        return self.path / "subscriptions.sqlite"
-
-    @property
-    def hubs(self) -> Path:
-        """Hubs that announce changed feeds (WebSub), with their secrets; may be missing."""
-        return self.path / "hubs.sqlite"
-
-    @property
-    def semantic(self) -> Path:
-        """The model of meaning learnt from its pages; may be missing."""
-        return self.path / "semantic"
+    config = _PathInside("teia.toml")
+    # Copies of the rule lists that its crawl was begun with.
+    lists = _PathInside("lists")
+    # PageRank of its pages and of the URLs they link to.
+    ranks = _PathInside("ranks.bin")
+    # Results of the last audits.
+    audits = _PathInside("audits")
+    # Signals that wait for the crawl, and counts of them.
+    signals = _PathInside("signals.sqlite")
+    # Subscriptions, with their secrets.
+    subscriptions = _PathInside("subscriptions.sqlite")
+    # Hubs that announce changed feeds (WebSub), with their secrets.
+    hubs = _PathInside("hubs.sqlite")
+    # The semantic model learnt from its pages.
+    semantic = _PathInside("semantic")
 
     @contextmanager
     def editing(self) -> Iterator[None]:

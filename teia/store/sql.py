@@ -11,13 +11,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from teia.errors import QueryError
+from teia.lib.closing import Closing
 from teia.lib.message import Message
 from teia.store.fetchlog import LogPart, Rows, log_files
 from teia.store.parquet import is_readable, table_of
@@ -26,7 +26,7 @@ MAX_SQL_CHARS = 64 << 10
 BATCH_ROWS = 1_024
 
 
-class FetchLog:
+class FetchLog(Closing):
     """The fetch log of one or several cells, as of its opening.
 
     `damaged` are files whose footer cannot be read; they are left out of answers.
@@ -110,14 +110,6 @@ class FetchLog:
 
     def close(self) -> None:
         self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def rows_of(table: Any, cut: bool) -> Rows:

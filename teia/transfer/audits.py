@@ -18,15 +18,11 @@ from teia.errors import TeiaError
 from teia.indexer.rebuild import audit_index
 from teia.store.audit import Audit
 from teia.store.root import CollectionFolder, Root
-from teia.transfer.links_audit import LinksAudit, audit_links, repair_links
-from teia.transfer.politeness_audit import PolitenessAudit
+from teia.transfer.links_audit import audit_links, repair_links
 from teia.transfer.read_all import audit_archives, audit_fetch_log
 
 MAX_DETAILS = 20
 VERSION = 1
-
-
-AnyAudit = PolitenessAudit | Audit | LinksAudit
 
 
 class AuditKind(StrEnum):
@@ -50,10 +46,10 @@ class AuditResult:
     details: tuple[str, ...]
 
 
-def audit(root: Root, name: str, kind: AuditKind, clock: Clock, *, repair: bool = False) -> AnyAudit:
+def audit(root: Root, name: str, kind: AuditKind, clock: Clock, *, repair: bool = False) -> Audit:
     """Run an audit, and store its result where the folder is writable; `repair` in-links before it."""
     began_s = clock.now_s()
-    found: AnyAudit
+    found: Audit
     if kind is AuditKind.POLITENESS:
         found = audit_fetch_log(root, name, saved(root, name).config.courtesy)
     elif kind is AuditKind.LINKS:

@@ -27,7 +27,7 @@ from teia.store.archive import committed_files, index_path
 from teia.store.cdxj import RUN_LINES, cdxj_line, merge_indexes, sorted_lines
 from teia.store.fetchlog import log_files
 from teia.store.parquet import SCHEMA, table_of
-from teia.store.reader import Damage, file_records, walk_file
+from teia.store.reader import file_records, ignore_damage, walk_file
 from teia.store.root import Root
 from teia.store.warc import COMPRESSION_LEVEL
 from teia.transfer.read_all import committed_archive
@@ -162,14 +162,10 @@ def _cdxj_index(path: Path, end: int | None, temporary: Path) -> Path:
     # A file with an `end` may still be written; an index beside it would not match.
     if end is None and index_file.exists():
         return index_file
-    lines = (line for record in file_records(path, _ignore_damage, end) if (line := cdxj_line(record)) is not None)
+    lines = (line for record in file_records(path, ignore_damage, end) if (line := cdxj_line(record)) is not None)
     with temporary.open("wb") as file:
         file.writelines(sorted_lines(lines, RUN_LINES))
     return temporary
-
-
-def _ignore_damage(_damage: Damage) -> None:
-    """Continue at the next record; reporting damage is the audit's task."""
 
 
 # ---- fetch log and graph --------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from teia.frontier.tables.pages import find_page, find_url, visits_of
 from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.records import NOT_MODIFIED, Fetched, Outcome
 from teia.store.audit import matches
-from teia.store.reader import Damage, Member, record_of
+from teia.store.reader import Damage, Member, ignore_damage, record_of
 from teia.store.warc import COMPRESSION_LEVEL, metadata_member
 from teia.transfer.import_data import (
     IMPORTED,
@@ -71,7 +71,7 @@ def hosts_of_archives(files: Sequence[Path]) -> set[str]:
         check_readable(path)
     hosts: set[str] = set()
     for path in files:
-        for capture in read_captures(path, _ignore_damage):
+        for capture in read_captures(path, ignore_damage):
             host = host_of(canonicalize(capture.url)) if capture.answer is not None else ""
             hosts.update({host} if host else ())
             if len(hosts) > MAX_HOST_RULES:
@@ -79,12 +79,8 @@ def hosts_of_archives(files: Sequence[Path]) -> set[str]:
     return hosts
 
 
-def _ignore_damage(_damage: Damage) -> None:
-    """Ignore damage: it is reported when the file is imported."""
-
-
 def _first_time_s(path: Path) -> float:
-    first = next(read_captures(path, _ignore_damage), None)
+    first = next(read_captures(path, ignore_damage), None)
     return first.records[0].time_s if first is not None else 0.0
 
 
@@ -157,7 +153,7 @@ class _WarcImport:
         if page.is_revisit:
             # It only shows that the page had not changed, like a 304.
             unchanged = replace(page, fetched=replace(page.fetched, status=NOT_MODIFIED))
-            return self._make_visit(capture, unchanged, known, _empty_result(), page.fetched.outcome)
+            return self._make_visit(capture, unchanged, known, ReadResult(), page.fetched.outcome)
         result = await self._read(page)
         return self._make_visit(capture, page, known, result, result.outcome)
 
@@ -187,7 +183,7 @@ class _WarcImport:
             return answer
         stored = await self._submit("store", item, page.fetched)
         return msgspec.structs.replace(
-            stored if isinstance(stored, ReadResult) else _empty_result(), outcome=str(Outcome.PARSE_FAILED)
+            stored if isinstance(stored, ReadResult) else ReadResult(), outcome=str(Outcome.PARSE_FAILED)
         )
 
     async def _submit(self, purpose: str, item: QueuedUrl, fetched: Fetched) -> ReadResult | LostAnswer:
@@ -223,7 +219,7 @@ class _WarcImport:
         return ImportedVisit(
             self.target.queue_for(host),
             self.target.item_for(capture.url, 0, RECORDS_ONLY),
-            result=_with_records(_empty_result(), capture, b""),
+            result=_with_records(ReadResult(), capture, b""),
             source=self.source,
             offset=capture.offset,
         )
@@ -281,33 +277,4 @@ def _with_records(result: ReadResult, capture: WarcCapture, metadata: bytes) -> 
         members=b"".join(member for _, member in members),
         lengths=tuple(len(member) for _, member in members),
         kinds=tuple(kind for kind, _ in members),
-    )
-
-
-def _empty_result() -> ReadResult:
-    """Return the result of reading nothing."""
-    return ReadResult(
-        outcome="",
-        media_type="",
-        language="",
-        title="",
-        canonical="",
-        redirect_to="",
-        etag="",
-        last_modified="",
-        noindex=False,
-        truncated="",
-        digest=b"",
-        text_digest=b"",
-        simhash=0,
-        payload_bytes=0,
-        links=[],
-        links_seen=0,
-        links_out_of_scope=0,
-        links_unindexable=0,
-        payload=b"",
-        members=b"",
-        lengths=(),
-        kinds=(),
-        payload_digest="",
     )

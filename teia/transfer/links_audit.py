@@ -43,7 +43,7 @@ from teia.frontier.queue.ledger import Ledger
 from teia.frontier.tables.pages import all_pages, url_of, visits_of
 from teia.frontier.traps.pattern_table import refusing_hosts
 from teia.records import Outcome
-from teia.store.audit import MAX_DETAILS
+from teia.store.audit import MAX_DETAILS, Audit
 from teia.store.reader import ArchiveReader
 from teia.store.root import CellFolder, Root
 from teia.urls import key_of
@@ -64,7 +64,7 @@ NOT_FOLLOWED = frozenset({Outcome.SOFT_404, Outcome.OUT_OF_SCOPE, Outcome.REDIRE
 
 
 @dataclass(frozen=True, slots=True)
-class LinksAudit:
+class LinksAudit(Audit):
     """Result of an audit of links: URLs `checked`, `differences` between their counts and the existing links.
 
     `violations` are those, and the pages with counted links that their capture does not have. `uncertain` pages were
@@ -72,10 +72,7 @@ class LinksAudit:
     count.
     """
 
-    checked: int
-    violations: int
-    details: tuple[str, ...]
-    differences: int
+    differences: int = 0
     uncertain: int = 0
     repaired: int = 0
 

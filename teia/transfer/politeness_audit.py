@@ -18,7 +18,6 @@ in force and the facts about addresses and hosts are tables beside the log, so t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from teia.clock import iso_utc
@@ -26,6 +25,7 @@ from teia.config.sections import CourtesySettings
 from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
 from teia.frontier.queue.ledger import CourtesyInForce
 from teia.frontier.queue.shared_addresses import CDN_SITES, Networks
+from teia.store.audit import Audit
 from teia.store.fetchlog import Log
 
 TOLERANCE_S = 0.002
@@ -35,22 +35,13 @@ MAX_DETAILS = 20
 MAX_HOSTS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class PolitenessAudit:
-    """Number of requests checked, number that broke a rule, and the first of those in words."""
-
-    checked: int
-    violations: int
-    details: tuple[str, ...]
-
-
 def audit_politeness(
     log: Log,
     courtesy: CourtesySettings,
     history: Sequence[CourtesyInForce] = (),
     shared: Mapping[str, int] | None = None,
     others: Sequence[Log] = (),
-) -> PolitenessAudit:
+) -> Audit:
     """Check every request of a fetch log.
 
     `history` lists the delays in force with their start times, `shared` the number of sites at an address, if known.
@@ -69,7 +60,7 @@ def audit_politeness(
         if number:
             rows = log.query(f"{sql} LIMIT {MAX_DETAILS}").rows
             complaints += [_describe(what, *row) for row in rows]
-    return PolitenessAudit(checked, violations, tuple(complaints[:MAX_DETAILS]))
+    return Audit(checked, violations, tuple(complaints[:MAX_DETAILS]))
 
 
 def _describe(what: str, url: str, started_s: float, note: str) -> str:

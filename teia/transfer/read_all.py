@@ -26,13 +26,13 @@ from teia.store.audit import Audit, audit_archive
 from teia.store.fetchlog import Log, LogPart, log_files
 from teia.store.pending import PendingLog
 from teia.store.root import CellFolder, Root
-from teia.transfer.politeness_audit import PolitenessAudit, audit_politeness
+from teia.transfer.politeness_audit import audit_politeness
 
 if TYPE_CHECKING:
     from teia.store.sql import FetchLog
 
 
-def audit_fetch_log(root: Root, collection: str, courtesy: CourtesySettings) -> PolitenessAudit:
+def audit_fetch_log(root: Root, collection: str, courtesy: CourtesySettings) -> Audit:
     """Replay a collection's fetch log and report impolite requests."""
     ledger = root.path / "ledger.sqlite"
     history, shared = read_courtesy_history(ledger), read_shared_addresses(ledger)

@@ -10,8 +10,9 @@ import pytest
 
 from teia.clock import WallClock
 from teia.fetch.dns import CaresResolver
-from teia.fetch.resolver import Failure, Resolver, StaticResolver
+from teia.fetch.resolver import Failure, Resolver
 from tests.fetch.name_server import NameServer
+from tests.fetch.resolvers import StaticResolver
 
 NAMES = {"one.test": ["127.77.0.1"], "two.test": ["127.77.0.1", "127.77.0.2"]}
 

@@ -4,7 +4,7 @@
     many machines    cluster/
     one machine      crawler/   collections/   indexer/   views/   transfer/   notify/   api
     stages           frontier/   fetch/   parse/   store/   graph/   index/   search/   refresh/   signals/
-    ground           urls   records   clock   errors   durable   metrics   sqlite   version   config/   lib/
+    ground           urls   records   clock   errors   durable   sqlite   version   config/   lib/
 
 Stages do not import each other. The packages of one machine build on each other in this order: crawler, collections,
 indexer, views, transfer, notify, api. No imports form a cycle, neither of modules nor of areas: not even an import that
@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from .tree import ROOT, Module, modules, walk
 
 VOCABULARY = {
-    "urls", "records", "clock", "errors", "durable", "config", "metrics", "sqlite", "version",
+    "urls", "records", "clock", "errors", "durable", "config", "sqlite", "version",
 }  # fmt: skip
 STAGES = {"frontier", "fetch", "parse", "store", "graph", "index", "search", "refresh", "signals"}
 BELOW_STAGES = {"lib"} | VOCABULARY
@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = (
     | {"teia": BELOW_CLUSTER | {"api"}}
     | {"web": BELOW_TOP, "lab": BELOW_TOP, "cli": BELOW_TOP | {"web", "lab"}, "__main__": {"cli"}}
 )
-LIB_MAY_USE = sys.stdlib_module_names | {"numpy", "re2", "xxhash"}
+LIB_MAY_USE = sys.stdlib_module_names | {"numpy", "rapidfuzz", "re2", "tomlkit", "xxhash"}
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "misc"}
 
 

@@ -26,7 +26,6 @@ from teia.fetch.destination import Destinations
 from teia.fetch.fetcher import PostBody
 from teia.fetch.guard import AddressGuard
 from teia.fetch.outcome import StopReason
-from teia.fetch.resolver import StaticResolver
 from teia.fetch.wire import Pin
 from teia.records import Fetched, Outcome
 from tests.fetch.conftest import IMPATIENT, LIMITS, Fetching, get
@@ -42,6 +41,7 @@ from tests.fetch.hostile_server import (
     sends_then_resets,
 )
 from tests.fetch.receiver import ADDRESS, Receiver
+from tests.fetch.resolvers import StaticResolver
 from tests.waiting import until_async
 
 HELLO: dict[str, Behaviour] = {"/": sends(page(b"hello"), keep=True)}

@@ -5,8 +5,9 @@ import asyncio
 from teia.fetch.destination import Destination, Destinations
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import AddressOverrides
-from teia.fetch.resolver import Failure, Resolution, StaticResolver
+from teia.fetch.resolver import Failure, Resolution
 from teia.records import Outcome
+from tests.fetch.resolvers import StaticResolver
 
 NAMES = {"a.test": ["127.77.0.1"], "mixed.test": ["127.77.0.1", "127.66.0.1"]}
 GUARD = AddressGuard(["127.77.0.0/16"])

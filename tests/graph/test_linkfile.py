@@ -100,7 +100,8 @@ def test_a_reader_sees_what_was_flushed_and_keeps_to_it(tmp_path: Path) -> None:
     with LinkFile(path) as links:
         links.append(1, [2])
         assert links_in(path) == {}
-        with links.edges() as edges:
+        links.flush()
+        with Edges(path) as edges:
             links.append(1, [3])
             links.append(2, [3])
             links.flush()
@@ -260,7 +261,7 @@ def test_writing_anew_fills_blocks_and_keeps_their_limits(
     again = [(page, [1_000, 1_001, version]) for version in range(2_000, 2_003) for page in range(60)]
     write(path, *again)
     assert links_in(path) == expected([*said, *again])
-    with LinkFile(path) as links, links.edges() as edges:
+    with LinkFile(path), Edges(path) as edges:
         sizes = [len(chunk.targets) for chunk in edges]
     assert sizes[:2] == [60, 60], "four blocks of 30 became two"
     assert max(sizes) <= 66, "a block is written when it has reached 64, and a page has three"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from teia.lib.fingerprints import BASE, IDEOGRAPH, KINDS, SEPARATOR, SHINGLE_WORDS, WORD_WEIGHTS
+from teia.lib.fingerprints import BASE, IDEOGRAPH, KINDS, SEPARATOR, WORD_WEIGHTS
 
 BLOCK_SHINGLES = 1 << 15
 """Votes are counted in blocks, so that a large text needs little memory."""
@@ -85,9 +85,9 @@ def _word_bounds(data: bytes) -> tuple[Positions, Positions]:
 
 def _shingle_hashes(words: Words) -> Words:
     # One or two words are hashed one by one, so that a short text has a fingerprint, too.
-    if words.size < SHINGLE_WORDS:
+    if words.size < len(WORD_WEIGHTS):
         return _mixed(words * np.uint64(WORD_WEIGHTS[0]))
-    count = words.size - SHINGLE_WORDS + 1
+    count = words.size - len(WORD_WEIGHTS) + 1
     total = np.zeros(count, dtype=np.uint64)
     for offset, weight in enumerate(WORD_WEIGHTS):
         total += words[offset : offset + count] * np.uint64(weight)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.lib import difference
 from teia.lib.difference import Block, common_blocks
 
 WORDS = st.lists(st.sampled_from("abcdefg"), max_size=40)
@@ -52,6 +52,15 @@ def test_one_changed_word_among_many_is_the_only_one_that_differs() -> None:
     assert common_blocks(one, other) == [Block(0, 0, 7_000), Block(7_001, 7_001, 12_999)]
 
 
+@given(WORDS, WORDS)
+def test_blocks_of_texts_too_long_for_all_pairs_are_common(one: list[str], other: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("teia.lib.difference.MAX_PAIRS", 0)
+        blocks = common_blocks(one, other)
+    check(one, other, blocks)
+    assert common_blocks(one, one) == ([Block(0, 0, len(one))] if one else [])
+
+
 def test_texts_that_share_little_take_no_longer_than_is_allowed() -> None:
     """Bounded in time: 100,000 words on each side, most of them changed, some repeated."""
     chance = random.Random(3)
@@ -69,7 +78,6 @@ def test_where_much_differs_single_words_hold_texts_together() -> None:
     chance = random.Random(4)
     one = [f"u{n}" if n % 3 else f"x{chance.randrange(10**9)}" for n in range(9_000)]
     other = [word if word.startswith("u") else f"y{chance.randrange(10**9)}" for word in one]
-    assert len(one) > difference.MAX_DISTANCE
     blocks = common_blocks(one, other)
     check(one, other, blocks)
     assert kept(blocks) == 6_000

@@ -50,6 +50,7 @@ def test_several_processors_read_one_document() -> None:
 def test_a_failing_processor_costs_only_itself_and_is_reported() -> None:
     result = parsed(BUILT_IN.with_added("*/*", "mine", fail).with_added("*/*", "words", count_words))
     assert result.failed == ("mine: KeyError",)
+    assert result.page.metadata["failed-processors"] == "mine: KeyError"
     assert (result.page.title, result.page.metadata["words"]) == ("t", "3")
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.refresh.dispatch import DuePage, DueQueue, PageState, ValueQueue, execute_plan, make_queue
+from teia.lab.plan import execute_plan
+from teia.refresh.dispatch import DuePage, DueQueue, PageState, ValueQueue, make_queue
 from teia.refresh.formulas import marginal
 from teia.refresh.model import RefreshWorld
 from teia.refresh.policies import POLICIES
@@ -38,26 +39,15 @@ def test_a_failed_visit_leaves_the_page_where_it_is() -> None:
         assert queue.next(50.0) == queue.next(50.0)
 
 
-def test_a_page_that_is_gone_does_not_come_up_again() -> None:
-    for name in ("psp", "edf", "index"):
-        queue = make_queue(POLICIES[name].plan(WORLD), WORLD, 0)
-        queue.remove(6)
-        queue.remove(99)
-        for now_s in range(1, 60):
-            due = queue.next(float(now_s))
-            if due is not None:
-                assert due.page != 6
-                queue.record_visit(due.page, float(now_s))
-
-
 def test_a_page_that_comes_gets_its_interval_from_the_price() -> None:
     plan = POLICIES["edf"].plan(WORLD)
     assert isinstance(plan, Intervals)
     queue = make_queue(plan, WORLD, 0, start_s=0.0)
     row = 1
     queue.update(PageState(page=8, weight=WORLD.weight[row], rate=WORLD.rate[row], fresh_s=3.0))
+    assert isinstance(queue, DueQueue)
     for page in (5, 6, 7):
-        queue.remove(page)
+        queue.load(page, math.inf, math.inf)
     due = queue.next(0.0)
     assert due is not None
     assert due.page == 8
@@ -84,7 +74,7 @@ def test_the_heap_of_due_times_does_not_grow_with_visits() -> None:
     assert len(queue._waiting) < 200
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from("pvd"), st.floats(0.1, 5.0)), max_size=60))
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from("pv"), st.floats(0.1, 5.0)), max_size=60))
 def test_the_most_valuable_page_is_next_whatever_came_before(deeds: list[tuple[int, str, float]]) -> None:
     queue = ValueQueue(ByValue(np.array([1.0])), 1.0)
     known: dict[int, PageState] = {}
@@ -94,13 +84,10 @@ def test_the_most_valuable_page_is_next_whatever_came_before(deeds: list[tuple[i
         if deed == "p":
             known[page] = PageState(page, number, 1.0 / number, now_s - 1.0)
             queue.update(known[page])
-        elif deed == "v":
+        else:
             queue.record_visit(page, now_s)
             if page in known:
                 known[page] = PageState(page, known[page].weight, known[page].rate, now_s)
-        else:
-            known.pop(page, None)
-            queue.remove(page)
         later = now_s + 0.5
         worth = {p: s.weight / s.rate * float(marginal(s.rate * (later - s.fresh_s))) for p, s in known.items()}
         due = queue.next(later)

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from teia.refresh import merge as merging
 from teia.refresh.counts import plan_counts
-from teia.refresh.formulas import ideal_times
 from teia.refresh.merge import merge
 from teia.refresh.model import RefreshWorld
 
-from .worlds import small_worlds
+from .worlds import ideal_times, small_worlds
 
 DAY_S = 86_400.0
 

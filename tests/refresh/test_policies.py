@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from teia.errors import UsageError
-from teia.refresh.bound import timetable_staleness, weak_politeness
+from teia.lab.plan import execute_plan
+from teia.lab.simulate.bounds import timetable_staleness, weak_politeness
 from teia.refresh.counts import plan_counts
-from teia.refresh.dispatch import execute_plan
 from teia.refresh.merge import Timetable
 from teia.refresh.model import RefreshWorld
 from teia.refresh.policies import POLICIES, find_policy

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from teia.refresh.bound import steady_optimum, weak_politeness
+from teia.lab.simulate.bounds import steady_optimum, weak_politeness
 from teia.refresh.intensities import Intensities, plan_intensities
 from teia.refresh.model import DAY_S, Crawlers, Floats, RefreshWorld
 from teia.refresh.possible import (

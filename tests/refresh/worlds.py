@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from teia.refresh.model import RefreshWorld
+from teia.refresh.model import Floats, RefreshWorld
 
 RATES = st.one_of(st.sampled_from([0.0, 0.1, 0.5, 1.0, 30.0, float("inf")]), st.floats(1e-4, 50.0))
 WEIGHTS = st.one_of(st.sampled_from([0.0, 1.0, 1.0, 2.0]), st.floats(1e-3, 10.0))
@@ -34,3 +34,14 @@ def small_worlds(draw: st.DrawFn, *, ages: bool = True, budget: bool = True, mos
         ),
         budget=draw(st.one_of(st.none(), st.integers(0, 60))) if budget else None,
     )
+
+
+def ideal_times(horizon_s: float, age_s: float, count: int) -> Floats:
+    """Return the best times for a page's visits.
+
+    They are computed as (j T)/(x + 1), so that equal times of different pages are equal numbers.
+    """
+    j = np.arange(1, count + 1, dtype=np.float64)
+    if count * age_s > horizon_s:
+        return (j - 1) * horizon_s / count
+    return j * (horizon_s + age_s) / (count + 1) - age_s

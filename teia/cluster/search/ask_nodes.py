@@ -200,7 +200,7 @@ class NodeShard(RemoteShard):
         if missing:
             self._search.refresh_directory()
         gone = {f"cell {cell}": f"{self.node} does not own it any more" for cell in sorted(missing)}
-        self.missing_cells = gone | answer.left_out
+        self.omitted_cells = gone | answer.left_out
         return answer.body
 
 

@@ -121,32 +121,33 @@ class ReadResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     `outline` is of the text without its digits (fingerprints.py); `traps` counts links by the rule that refused them.
     `entry` is the page's index entry (index/entry.py). `sketch` is of the text, if the page was visited before
-    (refresh/mask.py). `reported` holds the statements of a sitemap or feed, if the collection uses signals.
+    (refresh/mask.py). `reported` holds the statements of a sitemap or feed, if the collection uses signals. By default
+    it is the result of reading nothing.
     """
 
-    outcome: str
-    media_type: str
-    language: str
-    title: str
-    canonical: str
-    redirect_to: str
-    etag: str
-    last_modified: str
-    noindex: bool
-    truncated: str
-    digest: bytes
-    text_digest: bytes
-    simhash: int
-    payload_bytes: int
-    links: list[FoundLink]
-    links_seen: int
-    links_out_of_scope: int
-    links_unindexable: int
-    payload: bytes
-    members: bytes
-    lengths: tuple[int, ...]
-    kinds: tuple[str, ...]
-    payload_digest: str
+    outcome: str = ""
+    media_type: str = ""
+    language: str = ""
+    title: str = ""
+    canonical: str = ""
+    redirect_to: str = ""
+    etag: str = ""
+    last_modified: str = ""
+    noindex: bool = False
+    truncated: str = ""
+    digest: bytes = b""
+    text_digest: bytes = b""
+    simhash: int = 0
+    payload_bytes: int = 0
+    links: list[FoundLink] = []
+    links_seen: int = 0
+    links_out_of_scope: int = 0
+    links_unindexable: int = 0
+    payload: bytes = b""
+    members: bytes = b""
+    lengths: tuple[int, ...] = ()
+    kinds: tuple[str, ...] = ()
+    payload_digest: str = ""
     judged: FocusJudgement | None = None
     outline: int = 0
     traps: dict[str, int] = {}

@@ -135,7 +135,9 @@ def read(payload: bytes) -> bytes:
         page_members(_fetched(task), decoded.dechunked, {}, None) if compiled.read_settings.archive else NO_RECORDS
     )
     return encode(
-        _result(task, task.outcome, Page(task.url), head.headers, members, redirect_to, payload, len(decoded.payload))
+        _result(
+            task, task.outcome, Page(url=task.url), head.headers, members, redirect_to, payload, len(decoded.payload)
+        )
     )
 
 

@@ -11,8 +11,8 @@ from typing import Final
 
 from teia.lab.reproduce.refresh_worlds import UNIT_S, Unit, run_policy
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table
+from teia.lab.simulate.bounds import steady_optimum
 from teia.lib.message import Message
-from teia.refresh.bound import steady_optimum
 from teia.refresh.model import DAY_S, RefreshWorld
 from teia.refresh.scenario import draw_world
 

@@ -9,9 +9,8 @@ from typing import Final, Literal
 import numpy as np
 
 from teia.clock import WallClock
-from teia.lab.simulate.bounds import inf_crawlers
+from teia.lab.simulate.bounds import inf_crawlers, non_polite, weak_politeness
 from teia.lab.simulate.run import PolicyResult, SimulationSettings, simulate
-from teia.refresh.bound import non_polite, weak_politeness
 from teia.refresh.model import DAY_S, Crawlers, RefreshWorld
 from teia.refresh.policies import find_policy
 from teia.refresh.scenario import draw_world

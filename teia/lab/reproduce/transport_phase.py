@@ -9,8 +9,8 @@ import numpy as np
 
 from teia.lab.reproduce.refresh_worlds import run_policy
 from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Table
+from teia.lab.simulate.bounds import timetable_staleness, weak_politeness
 from teia.lab.simulate.transport import transport_visits
-from teia.refresh.bound import timetable_staleness, weak_politeness
 from teia.refresh.counts import plan_counts
 from teia.refresh.merge import merge
 from teia.refresh.model import DAY_S

@@ -10,7 +10,8 @@ were made, the visits themselves if requested, lateness, age; and beside them th
     run.py         a policy carried out for days: plans anew when its plan ends, measures as it goes
     measures.py    staleness and age between two instants, and the lateness of visits
     transport.py   Wolf's third phase, by assignment, for small cases (P5)
-    bounds.py      bounds for any policy, over the simulated time
+    bounds.py      the best that any polite policy could reach, over the simulated time
+    slotprice.py   the same, nearly tight, for small worlds
     command.py     the command `teia lab simulate`
 
 docs/lab.md has the rules of the simulation, docs/decisions/0020-simulator.md their reasons.

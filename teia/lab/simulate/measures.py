@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from teia.lab.simulate.timeline import Visits
-from teia.refresh.formulas import blocks, gap_costs
+from teia.refresh.formulas import SERIES_BELOW, blocks, stale_time
 from teia.refresh.model import Floats, Numbers, RefreshWorld, Rows
 
 # From a millisecond to 10^9 s. Cell 0 is for less than that, the last cell for more.
@@ -71,6 +71,71 @@ class Window:
         stale_s, aged_s2 = gap_costs(rate, age_s, gap_s)
         self._stale += float((weight * stale_s).sum())
         self._aged += float((weight * aged_s2).sum())
+
+
+def gap_costs(lam: Floats, age_s: Floats, gap_s: Floats) -> tuple[Floats, Floats]:
+    """Return the expected seconds of staleness, and the integral of the expected age, of copies over a time `gap_s`.
+
+    `age_s` is the age of each copy at its beginning. Age is the time since a stale copy became stale, and 0 for a fresh
+    one (Cho).
+    """
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        u, faded = lam * gap_s, np.exp(-lam * age_s)
+        stale = np.where(lam == 0, 0.0, gap_s * (1 - faded) + faded * stale_time(u) / lam)
+        aged = np.where(lam == 0, 0.0, _aged(lam * (age_s + gap_s), lam) - _aged(lam * age_s, lam))
+    always = np.isinf(lam)
+    if always.any():
+        stale, aged = np.where(always, gap_s, stale), np.where(always, gap_s * (age_s + gap_s / 2), aged)
+    return stale, aged
+
+
+def _aged(u: Floats, lam: Floats) -> Floats:
+    """Return the integral of the expected age over one gap: (u^2/2 - u + 1 - e^-u) / lam^2, u = lam * gap."""
+    v = np.minimum(u, SERIES_BELOW)
+    series = v * v * v * (1 / 6 - v * (1 / 24 - v * (1 / 120 - v * (1 / 720 - v / 5040))))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        area: Floats = np.where(u < SERIES_BELOW, series, u * u / 2 - stale_time(u)) / (lam * lam)
+    return area
+
+
+def visited_staleness(world: RefreshWorld, page: Rows, time_s: Floats) -> Floats:
+    """Return the exact expected staleness of each page over the horizon, for ANY visits.
+
+    `page` are places in the world's columns. Visits may come in any order. Passing visits outside the horizon is a
+    caller's error; visits at its end gain nothing.
+    """
+    gaps = _Gaps.between_visits(world, page, time_s)
+    lam = world.rate
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        later = np.bincount(gaps.page, stale_time(lam[gaps.page] * gaps.length), minlength=len(world))
+        first = lam * gaps.first
+        faded = np.exp(-lam * world.age_s)
+        stale = later + first * (1 - faded) + faded * stale_time(first)
+        result = stale / (lam * world.horizon_s)
+    return np.where(lam == 0, 0.0, np.where(np.isinf(lam), 1.0, result))
+
+
+class _Gaps:
+    """The time between visits, page by page: `first` up to the first visit of each page, `length` after each visit."""
+
+    def __init__(self, page: Rows, length: Floats, first: Floats) -> None:
+        self.page, self.length, self.first = page, length, first
+
+    @classmethod
+    def between_visits(cls, world: RefreshWorld, page: Rows, time_s: Floats) -> _Gaps:
+        # In a timetable the visits of a page are in order of time, and a stable sort keeps it: lexsort is rare.
+        order = np.argsort(page, kind="stable")
+        page, time_s = page[order], time_s[order]
+        same = page[1:] == page[:-1]
+        if (time_s[1:][same] < time_s[:-1][same]).any():
+            order = np.lexsort((time_s, page))
+            page, time_s = page[order], time_s[order]
+        until = np.full(len(page), world.horizon_s)
+        until[:-1][same] = time_s[1:][same]
+        first = np.full(len(world), world.horizon_s)
+        opens = np.append(True, ~same)[: len(page)]
+        first[page[opens]] = time_s[opens]
+        return cls(page, until - time_s, first)
 
 
 def last_fresh_before(page: Rows, time_s: Floats, fresh_s: Floats) -> Floats:

@@ -19,6 +19,7 @@ from teia.crawler.keep_fresh.bound import WEEK_S
 from teia.errors import UsageError
 from teia.frontier.cell import revisits
 from teia.frontier.cell.rows import url_from
+from teia.lab.simulate.bounds import steady_optimum
 from teia.lab.simulate.run import SimulationSettings, simulate
 from teia.lab.whatif.backtest import Backtest, backtest
 from teia.lab.whatif.judging import Judge, MeanEstimate, draw_worlds, estimate_mean
@@ -26,7 +27,6 @@ from teia.lab.whatif.live import LivePolicy, make_world, part_slots, slots_withi
 from teia.lab.whatif.pace import HostBehaviour, Paces, Terms, compute_paces, mean_delays, read_behaviour
 from teia.lab.whatif.past import Past, read_past
 from teia.lib.message import Message
-from teia.refresh.bound import steady_optimum
 from teia.refresh.history import DAY_S
 from teia.refresh.model import Crawlers, Floats, Numbers, RefreshWorld
 from teia.refresh.policies import find_policy

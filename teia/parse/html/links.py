@@ -6,8 +6,6 @@ Forms are never submitted. A link to the page itself (`#top`) is ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from resiliparse.parse.html import DOMNode, HTMLTree
 
 from teia.parse.document import Document, ParseOptions
@@ -241,24 +239,22 @@ def add_requisites(tree: HTMLTree, links: LinkCollector) -> None:
 
 
 def _add_requisites(element: DOMNode, links: LinkCollector) -> None:
-    add_requisite = _REQUISITE_TAGS.get(element.tag)
-    if add_requisite is not None:
-        add_requisite(element, links)
-    style = element.getattr("style", "")
-    if style:
-        add_css_links(style, links)
-    background = element.getattr("background", "")
-    if background:
-        links.add(background, LinkKind.IMAGE)
-
-
-def _adder(attribute: str, kind: LinkKind) -> Callable[[DOMNode, LinkCollector], None]:
-    def add_requisite(element: DOMNode, links: LinkCollector) -> None:
+    tag = element.tag
+    if tag in {"img", "source"}:
+        _add_image(element, links)
+    elif tag == "link":
+        _add_linked(element, links)
+    elif tag == "style":
+        add_css_links(element.text, links)
+    for attribute, kind in _REQUISITE_ATTRIBUTES.get(tag, {}).items():
         reference = element.getattr(attribute, "")
         if reference and not reference.startswith("#"):
             links.add(reference, kind)
-
-    return add_requisite
+    style, background = element.getattr("style", ""), element.getattr("background", "")
+    if style:
+        add_css_links(style, links)
+    if background:
+        links.add(background, LinkKind.IMAGE)
 
 
 def _add_image(element: DOMNode, links: LinkCollector) -> None:
@@ -269,13 +265,6 @@ def _add_image(element: DOMNode, links: LinkCollector) -> None:
         links.add(reference, LinkKind.IMAGE if is_image else LinkKind.MEDIA)
     for candidate in parse_srcset(element.getattr("srcset", "")):
         links.add(candidate.reference, LinkKind.IMAGE)
-
-
-def _add_video(element: DOMNode, links: LinkCollector) -> None:
-    for attribute, kind in (("src", LinkKind.MEDIA), ("poster", LinkKind.IMAGE)):
-        reference = element.getattr(attribute, "")
-        if reference:
-            links.add(reference, kind)
 
 
 def _add_linked(element: DOMNode, links: LinkCollector) -> None:
@@ -291,25 +280,18 @@ def _add_linked(element: DOMNode, links: LinkCollector) -> None:
         links.add(reference, _PRELOADS.get(element.getattr("as", "").lower(), LinkKind.MEDIA))
 
 
-def _add_style(element: DOMNode, links: LinkCollector) -> None:
-    add_css_links(element.text, links)
-
-
-_REQUISITE_TAGS: dict[str, Callable[[DOMNode, LinkCollector], None]] = {
-    "img": _add_image,
-    "source": _add_image,
-    "input": _adder("src", LinkKind.IMAGE),
-    "image": _adder("href", LinkKind.IMAGE),
-    "use": _adder("href", LinkKind.IMAGE),
-    "video": _add_video,
-    "audio": _adder("src", LinkKind.MEDIA),
-    "track": _adder("src", LinkKind.MEDIA),
-    "embed": _adder("src", LinkKind.MEDIA),
-    "object": _adder("data", LinkKind.MEDIA),
-    "script": _adder("src", LinkKind.SCRIPT),
-    "link": _add_linked,
-    "style": _add_style,
+_REQUISITE_ATTRIBUTES = {
+    "input": {"src": LinkKind.IMAGE},
+    "image": {"href": LinkKind.IMAGE},
+    "use": {"href": LinkKind.IMAGE},
+    "video": {"src": LinkKind.MEDIA, "poster": LinkKind.IMAGE},
+    "audio": {"src": LinkKind.MEDIA},
+    "track": {"src": LinkKind.MEDIA},
+    "embed": {"src": LinkKind.MEDIA},
+    "object": {"data": LinkKind.MEDIA},
+    "script": {"src": LinkKind.SCRIPT},
 }
+"""Kinds of the requisites that attributes name, by tag."""
 
 
 def add_css_links(css: str, links: LinkCollector) -> None:

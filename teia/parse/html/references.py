@@ -175,10 +175,10 @@ def parse_link_header(value: str) -> Iterator[HeaderLink]:
 
 # ---- CSS ------------------------------------------------------------------------------------------------------------
 
-_CSS_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
-_CSS_STRING = r"""(?:"((?:[^"\\\n]|\\.)*+)"|'((?:[^'\\\n]|\\.)*+)')"""
+CSS_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+CSS_STRING = r"""(?:"((?:[^"\\\n]|\\.)*+)"|'((?:[^'\\\n]|\\.)*+)')"""
 _CSS_REFERENCE = re.compile(
-    rf"(@import\s*+)?\burl\(\s*+(?:{_CSS_STRING}|((?:[^()\"'\\\s]|\\(?:[0-9A-Fa-f]{{1,6}}\s?|.))*+))\s*+\)|@import\s*+{_CSS_STRING}",
+    rf"(@import\s*+)?\burl\(\s*+(?:{CSS_STRING}|((?:[^()\"'\\\s]|\\(?:[0-9A-Fa-f]{{1,6}}\s?|.))*+))\s*+\)|@import\s*+{CSS_STRING}",
     re.IGNORECASE | re.DOTALL,
 )
 _CSS_ESCAPE = re.compile(r"\\(?:([0-9A-Fa-f]{1,6})\s?|(.))", re.DOTALL)
@@ -196,17 +196,22 @@ class StyleUse(Enum):
 def css_references(css: str) -> Iterator[tuple[str, StyleUse]]:
     """Yield every `url(...)` and `@import` of a style sheet, a style element or a style attribute."""
     # Comments first: a commented-out `url(` is no reference, and a comment may stand inside one.
-    for match in _CSS_REFERENCE.finditer(_CSS_COMMENT.sub(" ", css)):
+    for match in _CSS_REFERENCE.finditer(CSS_COMMENT.sub(" ", css)):
         imported = match.group(1) is not None or match.group(5) is not None or match.group(6) is not None
         written = next((group for group in match.groups()[1:] if group), "")
-        reference = _CSS_ESCAPE.sub(_css_unescaped, written)
+        reference = css_unescaped(written)
         if not reference or reference.startswith("#"):
             continue
         font = _FONT_FILE.search(reference)
         yield reference, StyleUse.SHEET if imported else StyleUse.FONT if font else StyleUse.IMAGE
 
 
-def _css_unescaped(match: re.Match[str]) -> str:
+def css_unescaped(text: str) -> str:
+    """Return a text of a style sheet with its escapes undone."""
+    return _CSS_ESCAPE.sub(_css_character, text)
+
+
+def _css_character(match: re.Match[str]) -> str:
     if match.group(2) is not None:
         return match.group(2).replace("\n", "")
     code = int(match.group(1), 16)

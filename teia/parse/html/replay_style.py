@@ -10,18 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from teia.parse.html.references import CSS_COMMENT, CSS_STRING, css_unescaped
+
 MAX_CSS_CHARS = 2_000_000
 
-_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _ESCAPED_LETTER = re.compile(r"\\0{0,4}(2[Dd]|[46][1-9A-Fa-f]|[57][0-9Aa])(?![0-9A-Fa-f])\s?|\\([G-Zg-z-])")
 _MAX_ROUNDS = 16
-_STRING = r"""(?:"((?:[^"\\\n]|\\.)*+)"|'((?:[^'\\\n]|\\.)*+)')"""
-_URL = rf"""url\(\s*+(?:{_STRING}|([^()"'\\\s<>]*+))\s*+\)"""
+_URL = rf"""url\(\s*+(?:{CSS_STRING}|([^()"'\\\s<>]*+))\s*+\)"""
 _NAMED = re.compile(
-    rf"(@import)\s*+(?:{_URL}|{_STRING})|{_URL}|(@import|url\(|src\(|image\(|image-set\(|@namespace|@charset)",
+    rf"(@import)\s*+(?:{_URL}|{CSS_STRING})|{_URL}|(@import|url\(|src\(|image\(|image-set\(|@namespace|@charset)",
     re.IGNORECASE,
 )
-_UNESCAPE = re.compile(r"\\(?:([0-9A-Fa-f]{1,6})\s?|(.))", re.DOTALL)
 _FOREIGN = re.compile(r"url\((?!\"(?:teia-hole:\d+;|#[^\"]*)\"\))|@import(?! url\(\"teia-hole:)", re.IGNORECASE)
 _BREAKS_OUT = re.compile(r"[\"'()\\<>\s]")
 
@@ -29,13 +28,13 @@ _BREAKS_OUT = re.compile(r"[\"'()\\<>\s]")
 def clean_style(css: str, hole: Callable[[str, bool], str]) -> str:
     """Clean a style sheet; `hole(reference, is_sheet)` returns the replacement of a reference."""
     # 1. Comments and escapes go, so that `u\72l(` cannot hide. 2. Every reference becomes a hole or nothing.
-    plain = _plain(_COMMENT.sub(" ", css[:MAX_CSS_CHARS]))
+    plain = _plain(CSS_COMMENT.sub(" ", css[:MAX_CSS_CHARS]))
 
     def made(match: re.Match[str]) -> str:
         groups = match.groups()
         is_import = bool(groups[0])
         written = next((group for group in groups[1:9] if group), "")
-        reference = _UNESCAPE.sub(_unescaped, written)
+        reference = css_unescaped(written)
         if not is_import and reference.startswith("#") and not _BREAKS_OUT.search(reference):
             return f'url("{reference}")'
         ours = hole(reference, is_import) if reference else ""
@@ -59,13 +58,6 @@ def _plain(css: str) -> str:
 
 def _letter(match: re.Match[str]) -> str:
     return chr(int(match[1], 16)) if match[1] else match[2]
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    if match[1] is None:
-        return match[2].replace("\n", "")
-    code = int(match[1], 16)
-    return chr(code) if 0 < code < 0xD800 or 0xDFFF < code <= 0x10FFFF else "\ufffd"
 
 
 def is_foreign(css: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from teia.search.query.tree import Ago, Clauses, Filters, Moment, Node, Phrase, Prefix, Query, Word
+from teia.search.query.tree import Ago, Clauses, Filters, Moment, Node, Phrase, Prefix, Query, Word, times_of
 
 _PLAIN_VALUE = re.compile(r'[^\s()"“”„‟«»]*[^\s()"“”„‟«»,;]')
 
@@ -57,15 +57,11 @@ def _clauses(clauses: Clauses) -> Iterator[str]:
         is_quoted = isinstance(node, Phrase) and not node.joined
         yield node_text(node) if is_quoted else f"+{node_text(node)}"
     yield from (f"-{node_text(node)}" for node in clauses.must_not)
-    should = [text for node in clauses.should for text in [node_text(node)] * _times(node)]
+    should = [text for node in clauses.should for text in [node_text(node)] * times_of(node)]
     # Beside blanks a quoted phrase would be required; OR keeps it an alternative.
     has_quoted = any(isinstance(node, Phrase) and not node.joined for node in clauses.should)
     if should:
         yield (" OR " if has_quoted else " ").join(should)
-
-
-def _times(node: Node) -> int:
-    return node.times if isinstance(node, Word) else 1
 
 
 def node_text(node: Node) -> str:

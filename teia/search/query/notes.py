@@ -1,4 +1,4 @@
-"""Notes for a user about their query: one line each, in English and Portuguese.
+"""Notes for a user about their query: one line each, translated where they are read.
 
 A note is never a refusal: the text it mentions was read in some other way, and the note says which. Details come
 from the query, so they are cut and made printable before they are shown or logged.
@@ -6,154 +6,65 @@ from the query, so they are cut and made printable before they are shown or logg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
 
-Language = Literal["en", "pt"]
+from teia.lib.message import Message, message_code
+
 MAX_NOTES = 16
 MAX_DETAIL_CHARS = 60
 
 
 class NoteKind(Enum):
-    """Kinds of notes; `{}` is the detail."""
+    """Kinds of notes, by their codes."""
 
-    TEXT_CUT = ("Only the first 65,536 characters were read", "Só os primeiros 65.536 caracteres foram lidos")
-    QUOTE_OPEN = (
-        "The quote at character {} is never closed; searched for its words instead",
-        "As aspas no caractere {} não se fecham; as palavras foram procuradas soltas",
+    TEXT_CUT = message_code("Only the first 65,536 characters were read")
+    QUOTE_OPEN = message_code("The quote at character {detail} is never closed; searched for its words instead")
+    PARENTHESIS_OPEN = message_code("The parenthesis at character {detail} is never closed and was ignored")
+    PARENTHESIS_CLOSED = message_code("The parenthesis at character {detail} was never opened and was ignored")
+    TOO_DEEP = message_code("Parentheses may be nested 8 levels deep; deeper parts were ignored")
+    CONDITIONS = message_code("More than 32 conditions: the first 32 were used")
+    CANDIDATES = message_code("More than 1,024 different words: the first 1,024 were used")
+    TERMS = message_code("More than 32 words: the 32 most specific ones were used")
+    PHRASE_LONG = message_code("A phrase may have 16 words; the remaining words were ignored")
+    WORD_LONG = message_code("{detail} is too long to be in the index and was ignored")
+    PREFIX_SHORT = message_code("{detail} needs at least 2 letters before the *; searched for the word as it is")
+    WILDCARD = message_code("A * works only at the end of a word; {detail} was searched without it")
+    PREFIXES = message_code("More than 8 words with *: {detail} was searched without it")
+    FILTER_UNKNOWN = message_code("Unknown filter {detail}; searched for its words")
+    FILTER_EMPTY = message_code("{detail} needs its value right after the colon; searched for the word")
+    BAD_HOST = message_code("{detail} is not a host name; searched for its words")
+    HOST_PATH = message_code("{detail} was treated as its host only: paths cannot be searched")
+    BAD_LANG = message_code("{detail} is not a language: write lang:pt or lang:en; searched for its words")
+    BAD_TYPE = message_code(
+        "{detail} is not a known type: write type:html, type:pdf or type:text/csv; searched for its words"
     )
-    PARENTHESIS_OPEN = (
-        "The parenthesis at character {} is never closed and was ignored",
-        "O parêntese no caractere {} não se fecha e foi ignorado",
-    )
-    PARENTHESIS_CLOSED = (
-        "The parenthesis at character {} was never opened and was ignored",
-        "O parêntese no caractere {} não foi aberto e foi ignorado",
-    )
-    TOO_DEEP = (
-        "Parentheses may be nested 8 levels deep; deeper parts were ignored",
-        "Parênteses podem ter 8 níveis; as partes mais fundas foram ignoradas",
-    )
-    CONDITIONS = (
-        "More than 32 conditions: the first 32 were used",
-        "Mais de 32 condições: as primeiras 32 foram usadas",
-    )
-    CANDIDATES = (
-        "More than 1,024 different words: the first 1,024 were used",
-        "Mais de 1.024 palavras diferentes: as primeiras 1.024 foram usadas",
-    )
-    TERMS = (
-        "More than 32 words: the 32 most specific ones were used",
-        "Mais de 32 palavras: foram usadas as 32 mais específicas",
-    )
-    PHRASE_LONG = (
-        "A phrase may have 16 words; the remaining words were ignored",
-        "Uma frase pode ter 16 palavras; as demais foram ignoradas",
-    )
-    WORD_LONG = (
-        "{} is too long to be in the index and was ignored",
-        "{} é longa demais para estar no índice e foi ignorada",
-    )
-    PREFIX_SHORT = (
-        "{} needs at least 2 letters before the *; searched for the word as it is",
-        "{} precisa de ao menos 2 letras antes do *; a palavra foi procurada como está",
-    )
-    WILDCARD = (
-        "A * works only at the end of a word; {} was searched without it",
-        "O * só vale no fim de uma palavra; {} foi procurado sem ele",
-    )
-    PREFIXES = (
-        "More than 8 words with *: {} was searched without it",
-        "Mais de 8 palavras com *: {} foi procurado sem ele",
-    )
-    FILTER_UNKNOWN = (
-        "Unknown filter {}; searched for its words",
-        "Filtro desconhecido: {}; suas palavras foram procuradas",
-    )
-    FILTER_EMPTY = (
-        "{} needs its value right after the colon; searched for the word",
-        "{} precisa do valor logo depois dos dois-pontos; a palavra foi procurada",
-    )
-    BAD_HOST = (
-        "{} is not a host name; searched for its words",
-        "{} não é nome de servidor; suas palavras foram procuradas",
-    )
-    HOST_PATH = (
-        "{} was treated as its host only: paths cannot be searched",
-        "{} foi tratado só pelo servidor: não se procura dentro de um caminho",
-    )
-    BAD_LANG = (
-        "{} is not a language: write lang:pt or lang:en; searched for its words",
-        "{} não é um idioma: escreva lang:pt ou lang:en; suas palavras foram procuradas",
-    )
-    BAD_TYPE = (
-        "{} is not a known type: write type:html, type:pdf or type:text/csv; searched for its words",
-        "{} não é um tipo conhecido: escreva type:html, type:pdf ou type:text/csv; suas palavras foram procuradas",
-    )
-    BAD_LINK = (
-        "{} is not a web address; searched for its words",
-        "{} não é um endereço da web; suas palavras foram procuradas",
-    )
-    BAD_TITLE = ("{} has no words to search for", "{} não tem palavras para procurar")
-    BAD_DATE = (
-        "{} is not a date: write 2026, 2026-03, 2026-03-05 or 7d; searched for its words",
-        "{} não é uma data: escreva 2026, 2026-03, 2026-03-05 ou 7d; suas palavras foram procuradas",
-    )
-    BAD_EXPAND = (
-        "{} must be expand:on or expand:off; searched for its words",
-        "{} precisa ser expand:on ou expand:off; suas palavras foram procuradas",
-    )
-    GIVEN_TWICE = (
-        "{} was given more than once; the last one applies",
-        "{} foi informado mais de uma vez; vale o último",
-    )
-    FILTER_IN_OR = (
-        "{} applies to the whole query; OR and parentheses do not limit it",
-        "{} vale para a consulta inteira; OR e parênteses não o limitam",
-    )
-    NOT_EXPANDED = (
-        "Only plain words are expanded: this query has +, -, * or quotes",
-        "Só palavras simples são expandidas: esta consulta tem +, -, * ou aspas",
-    )
-    ONLY_NEGATIVE = (
-        "The query contains only exclusions; add a word or a filter to search for",
-        "A consulta só tem exclusões; acrescente uma palavra ou um filtro a procurar",
-    )
-    EMPTY = ("There is no word to search for", "Não há palavra a procurar")
-
-    @property
-    def english(self) -> str:
-        return self.value[0]
-
-    @property
-    def portuguese(self) -> str:
-        return self.value[1]
+    BAD_LINK = message_code("{detail} is not a web address; searched for its words")
+    BAD_TITLE = message_code("{detail} has no words to search for")
+    BAD_DATE = message_code("{detail} is not a date: write 2026, 2026-03, 2026-03-05 or 7d; searched for its words")
+    BAD_EXPAND = message_code("{detail} must be expand:on or expand:off; searched for its words")
+    GIVEN_TWICE = message_code("{detail} was given more than once; the last one applies")
+    FILTER_IN_OR = message_code("{detail} applies to the whole query; OR and parentheses do not limit it")
+    NOT_EXPANDED = message_code("Only plain words are expanded: this query has +, -, * or quotes")
+    ONLY_NEGATIVE = message_code("The query contains only exclusions; add a word or a filter to search for")
+    EMPTY = message_code("There is no word to search for")
 
 
-@dataclass(frozen=True, slots=True)
-class QueryNote:
-    """One part of a query that was not read as it was typed."""
-
-    kind: NoteKind
-    detail: str = ""
-
-    def text(self, language: Language = "en") -> str:
-        template = self.kind.portuguese if language == "pt" else self.kind.english
-        return template.replace("{}", self.detail)
+def make_note(kind: NoteKind, detail: str | int = "") -> Message:
+    """Return a note; `detail` is the part of the query that it mentions."""
+    return Message(kind.value, detail=printable(str(detail)))
 
 
 class QueryNotes:
     """Notes under construction: each once, and no more than a user would read."""
 
     def __init__(self) -> None:
-        self._notes: dict[QueryNote, None] = {}
+        self._notes: dict[Message, None] = {}
 
     def add(self, kind: NoteKind, detail: str | int = "") -> None:
         if len(self._notes) < MAX_NOTES:
-            self._notes[QueryNote(kind, printable(str(detail)))] = None
+            self._notes[make_note(kind, detail)] = None
 
-    def all(self) -> tuple[QueryNote, ...]:
+    def all(self) -> tuple[Message, ...]:
         return tuple(self._notes)
 
 

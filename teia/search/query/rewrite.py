@@ -1,4 +1,4 @@
-"""Queries derived from queries: fewer words, another spelling, a word left out."""
+"""Queries derived from queries: fewer words, another spelling."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from teia.search.query.normal_form import Builder
-from teia.search.query.notes import NoteKind, QueryNote
+from teia.search.query.notes import NoteKind, make_note
 from teia.search.query.question_words import is_question_word
-from teia.search.query.tree import MAX_TERMS, Clauses, Node, Phrase, Prefix, Query, Word, is_plain
+from teia.search.query.tree import MAX_TERMS, Clauses, Node, Phrase, Prefix, Query, Word, is_plain, times_of
 from teia.search.query.words import words_of
 
 
@@ -29,46 +29,34 @@ def drop_weak_words(query: Query, worth: Callable[[Word | Phrase], float], most:
     if len(plain) <= most:
         return replace(query, clauses=replace(query.clauses, should=should))
     # Equal worth: the earlier word stays, because sorting is stable.
-    kept: set[Node] = set(sorted(plain, key=lambda node: -_times(node) * worth(node))[:most])
+    kept: set[Node] = set(sorted(plain, key=lambda node: -times_of(node) * worth(node))[:most])
     chosen = tuple(node for node in should if node in kept or not is_plain(node))
-    notes = (*query.notes, QueryNote(NoteKind.TERMS))
+    notes = (*query.notes, make_note(NoteKind.TERMS))
     return replace(query, clauses=replace(query.clauses, should=chosen), notes=notes)
-
-
-def _times(node: Node) -> int:
-    return node.times if isinstance(node, Word) else 1
 
 
 def replace_word(query: Query, word: str, replacement: str) -> Query:
     """Return the query with another spelling of a word, as a suggestion; exact texts stay as they are."""
-    new = words_of(replacement)
-    return replace(query, clauses=_rebuild(query.clauses, word, new[:1]), notes=())
+    new = next(iter(words_of(replacement)), word)
+    return replace(query, clauses=_rebuild(query.clauses, word, new), notes=())
 
 
-def remove_word(query: Query, word: str) -> Query:
-    """Return the query without a word, as a suggestion where no page has it."""
-    return replace(query, clauses=_rebuild(query.clauses, word, ()), notes=())
-
-
-def _rebuild(clauses: Clauses, word: str, replacement: tuple[str, ...]) -> Clauses:
+def _rebuild(clauses: Clauses, word: str, replacement: str) -> Clauses:
     builder = Builder()
     kinds = ((clauses.must, builder.must), (clauses.must_not, builder.must_not), (clauses.should, builder.should))
     for nodes, add in kinds:
         for node in nodes:
-            changed = _change_node(node, word, replacement)
-            if changed is not None:
-                add(changed)
+            add(_change_node(node, word, replacement))
     return builder.clauses()
 
 
-def _change_node(node: Node, word: str, replacement: tuple[str, ...]) -> Node | None:
+def _change_node(node: Node, word: str, replacement: str) -> Node:
     match node:
         case Clauses():
-            return _rebuild(node, word, replacement) or None
+            return _rebuild(node, word, replacement)
         case Word(text, times):
-            return node if text != word else Word(replacement[0], times) if replacement else None
+            return Word(replacement, times) if text == word else node
         case Phrase(words, joined):
-            new = tuple(each for old in words for each in (replacement if old == word else (old,)))
-            return Phrase(new, joined) if len(new) > 1 or not joined else Word(new[0]) if new else None
+            return Phrase(tuple(replacement if each == word else each for each in words), joined)
         case Prefix():
             return node

@@ -63,7 +63,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, time
 from typing import TypeAlias, TypeGuard
 
-from teia.search.query.notes import Language, QueryNote
+from teia.lib.message import Message
 from teia.search.query.words import longest_indexed, words_of
 
 MAX_CHARS = 65_536
@@ -210,15 +210,7 @@ class Query:
     exact: tuple[ExactText, ...] = ()
     filters: Filters = Filters()
     expand: bool | None = None
-    notes: tuple[QueryNote, ...] = field(default=(), compare=False)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The notes in English, as the API returns them."""
-        return self.warnings_in("en")
-
-    def warnings_in(self, language: Language) -> tuple[str, ...]:
-        return tuple(note.text(language) for note in self.notes)
+    notes: tuple[Message, ...] = field(default=(), compare=False)
 
     @property
     def is_answerable(self) -> bool:
@@ -236,6 +228,11 @@ class Query:
 def is_plain(node: Node) -> TypeGuard[Word | Phrase]:
     """Tell whether a node of the top's `should` is a word for the user."""
     return isinstance(node, Word) or (isinstance(node, Phrase) and node.joined)
+
+
+def times_of(node: Node) -> int:
+    """Return how often a node was typed."""
+    return node.times if isinstance(node, Word) else 1
 
 
 def leaves(node: Node) -> Iterator[Leaf]:

@@ -9,7 +9,7 @@ A shard that does not answer is left out of the sums, as it is left out of the r
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
@@ -91,12 +91,8 @@ class _ExpiringCache(Generic[Key, Value]):
         self._values: OrderedDict[Key, tuple[float, Value]] = OrderedDict()
 
     def cached(self, wanted: Iterable[Key], now_s: float) -> dict[Key, Value]:
-        found: dict[Key, Value] = {}
-        for each in wanted:
-            entry = self._values.get(each)
-            if entry is not None and entry[0] > now_s:
-                found[each] = entry[1]
-        return found
+        entries = ((each, self._values.get(each)) for each in wanted)
+        return {each: entry[1] for each, entry in entries if entry is not None and entry[0] > now_s}
 
     def store(self, values: Mapping[Key, Value], now_s: float) -> None:
         for key, value in values.items():
@@ -165,8 +161,7 @@ class Statistics:
 
 
 def _sum_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for each in counts:
-        for name, count in each.items():
-            total[name] = total.get(name, 0) + count
+        total.update(each)
     return total

@@ -13,6 +13,7 @@ shard travel in one message (`ShardRequests`).
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from teia.clock import Clock
+from teia.search.rank.rows import Rows
 from teia.search.serve.shards import Shard
 
 MAX_THREADS = 32
@@ -142,24 +144,26 @@ class QueryFanOut:
 
     def query_all(self, call: Callable[[Shard], Answer]) -> dict[int, Answer]:
         """Send the request `call` to all shards that still answer; return the answers by shard number."""
-        return self.query_each(dict.fromkeys(self._live, call))
-
-    def query_each(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> dict[int, Answer]:
-        """Send each shard its own request."""
-        return self.start_each(calls).collect()
+        return self.start_all(call).collect()
 
     def start_all(self, call: Callable[[Shard], Answer]) -> StartedRequests[Answer]:
         """Like `query_all`, without waiting. A single shard is requested when the answer is read."""
         return self.start_each(dict.fromkeys(self._live, call))
 
     def start_each(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> StartedRequests[Answer]:
-        """Like `query_each`, without waiting."""
+        """Send each shard its own request, without waiting."""
         wanted = {number: call for number, call in calls.items() if number in self._live}
         # One shard needs no thread, and is waited for: without it there is no answer.
         if len(self._shards) == 1:
             return StartedRequests(partial(self._run_here, wanted))
         requests = {number: self._start(call, number) for number, call in wanted.items()}
         return StartedRequests(partial(self._wait_for, requests))
+
+    def start_keys(
+        self, keys: Mapping[int, Sequence[int]], call: Callable[[Shard, Sequence[int]], Answer]
+    ) -> StartedRequests[Answer]:
+        """Like `start_each`, with the same request about each shard's own keys."""
+        return self.start_each({number: partial(_about_keys, call, some) for number, some in keys.items()})
 
     def _wait_for(self, requests: Mapping[int, PendingAnswer[Answer]]) -> dict[int, Answer]:
         # All requests begun since the last wait leave now, one message a shard.
@@ -175,7 +179,7 @@ class QueryFanOut:
         """Start a request: to a remote shard, by adding it to its batch; to a local one, in a thread."""
         shard = self._live[number]
         if not hasattr(shard, "start_batch"):  # `isinstance` of a protocol takes longer than many requests
-            return PendingAnswer(_identity, self._threads.submit(call, shard))
+            return PendingAnswer(lambda answer: answer, self._threads.submit(call, shard))
         if number not in self._batches:
             self._batches[number] = cast("BatchingShard", shard).start_batch()
         return cast("PendingAnswer[Answer]", call(cast("Shard", self._batches[number])))
@@ -216,12 +220,20 @@ class QueryFanOut:
             logger.warning("shard omitted name=%s why=%s", name, why)
 
 
-def _identity(answer: Answer) -> Answer:
-    return answer
-
-
 def _result(pending: PendingAnswer[Answer], _: Shard) -> Answer:
     return pending.result()
+
+
+def _about_keys(call: Callable[[Shard, Sequence[int]], Answer], keys: Sequence[int], shard: Shard) -> Answer:
+    return call(shard, keys)
+
+
+def keys_by_shard(rows: Rows) -> dict[int, list[int]]:
+    """Return the keys of rows, by shard number."""
+    keys: dict[int, list[int]] = defaultdict(list)
+    for shard, key in zip(rows["shard"].tolist(), rows["key"].tolist(), strict=True):
+        keys[shard].append(key)
+    return keys
 
 
 def _error_text(error: BaseException) -> str:

@@ -6,17 +6,16 @@ is one deadline, and a shard that fails is left out from then on.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from teia.clock import Clock
 from teia.errors import IndexFailure
 from teia.index.entry import IndexEntry
+from teia.lib.message import Message
 from teia.search.query import tree
 from teia.search.query.query_language import Shares, content_words, likely_languages, question_languages
 from teia.search.query.question_words import is_question_word
@@ -31,10 +30,9 @@ from teia.search.rank.plan import Plan
 from teia.search.rank.rows import Rows
 from teia.search.rank.semantic import Model
 from teia.search.rank.statistics import CountsDemand, Statistics, TermCounts
-from teia.search.serve.gateway import Gateway, StartedRequests
-from teia.search.serve.shards import ExactMatches, Shard, Show
+from teia.search.serve.gateway import Gateway, StartedRequests, keys_by_shard
+from teia.search.serve.shards import Show
 from teia.search.serve.wire_format import unpack_received
-from teia.search.show.messages import MessageKind, SearchMessage
 from teia.search.show.results import Facts, Hit, PageFacts
 from teia.search.show.snippets import Highlighter
 
@@ -96,7 +94,7 @@ class QueryExecution:
         self.query = query
         # The deadline begins here: all requests of this query share it.
         self.fan_out = components.gateway.start_query(components.deadline_s)
-        self.messages: list[SearchMessage] = []
+        self.messages: list[Message] = []
         self.related: tuple[Related, ...] = ()
         self.is_truncated = False
         self._grouped = grouped
@@ -132,11 +130,9 @@ class QueryExecution:
         return list(self.fan_out.query_all(lambda shard: shard.counts(missing)).values())
 
     def plan(self) -> Plan:
-        terms = expansion.make_terms(self.related, self._plain_words(), self.counts)
+        words = sum(map(tree.times_of, self.query.clauses.should))
+        terms = expansion.make_terms(self.related, words, self.counts)
         return self._planner.plan(self.query, self._now_s, terms)
-
-    def _plain_words(self) -> int:
-        return sum(node.times if isinstance(node, tree.Word) else 1 for node in self.query.clauses.should)
 
     # -- expansion -----------------------------------------------------------------------------------------
 
@@ -218,16 +214,22 @@ class QueryExecution:
     def _filter_exact(self, rows: Rows, total: int, needed: int) -> tuple[Rows, int]:
         """Return those of the first rows that contain the exact texts."""
         texts, show = self.query.exact, self._show(range(needed)) if needed <= MAX_PREFETCHED else None
-        answers = self.fan_out.query_each(
-            {number: partial(_filter_exact, some, texts, show) for number, some in _by_shard(rows).items()}
-        )
+        answers = self.fan_out.start_keys(
+            keys_by_shard(rows), lambda shard, keys: shard.filter_exact(keys, texts, show)
+        ).collect()
         kept = {key for answer in answers.values() for key in answer.keys}
         for answer in answers.values():
             self._prefetched.update(answer.pages)
         # Spelling is checked in the first results only; the total of the others stays unknown.
         if total > len(rows):
             self.is_truncated = True
-            self.messages.append(SearchMessage(MessageKind.EXACT_CHECKED, (f"{len(rows):,}", f"{total:,}")))
+            self.messages.append(
+                Message(
+                    "Exact spelling was checked in the first {checked:,} of {found:,} results",
+                    checked=len(rows),
+                    found=total,
+                )
+            )
         chosen = rows[np.array([key in kept for key in rows["key"].tolist()], bool)]
         return chosen, len(chosen)
 
@@ -244,7 +246,7 @@ class QueryExecution:
                 with suppress(IndexFailure):  # a damaged page is requested again
                     self._unpacked[key] = unpack_received(self._prefetched.pop(key))
         missing = rows[[key not in self._unpacked for key in rows["key"].tolist()]] if self._unpacked else rows
-        return self.fan_out.start_each({number: partial(_entries, some) for number, some in _by_shard(missing).items()})
+        return self.fan_out.start_keys(keys_by_shard(missing), lambda shard, keys: shard.entries(keys))
 
     def _in_order(self, rows: Rows, pages: StartedRequests[Mapping[int, IndexEntry]]) -> dict[int, IndexEntry]:
         found = dict(self._unpacked)
@@ -291,24 +293,6 @@ class QueryExecution:
 
 
 _NO_FACTS = Facts()
-
-
-def _by_shard(rows: Rows) -> dict[int, list[int]]:
-    """Return the keys of rows, by shard number."""
-    keys: dict[int, list[int]] = defaultdict(list)
-    for shard, key in zip(rows["shard"].tolist(), rows["key"].tolist(), strict=True):
-        keys[shard].append(key)
-    return keys
-
-
-def _filter_exact(
-    keys: Sequence[int], texts: Sequence[tree.ExactText], show: Show | None, shard: Shard
-) -> ExactMatches:
-    return shard.filter_exact(keys, texts, show)
-
-
-def _entries(keys: Sequence[int], shard: Shard) -> Mapping[int, IndexEntry]:
-    return shard.entries(keys)
 
 
 def _hit(rank: int, score: float, entry: IndexEntry, alike: int, facts: Facts, highlighter: Highlighter) -> Hit:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, floor, sqrt
 from threading import Lock
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -29,27 +29,23 @@ from teia.search.rank.plan import Plan
 from teia.search.rank.rows import CANDIDATE
 from teia.search.rank.statistics import CountsDemand, TermCounts
 from teia.search.serve.gateway import PendingAnswer
-from teia.search.serve.shards import ExactMatches, FacetCounts, Shard, Show
+from teia.search.serve.shards import ExactMatches, FacetCounts, Show
 from teia.search.serve.wire_format import (
+    BatchReply,
     BatchRequest,
+    CandidatesReply,
     CandidatesRequest,
+    CountsReply,
     CountsRequest,
     EntriesReply,
     EntriesRequest,
+    ExactTextReply,
     ExactTextRequest,
     FacetsRequest,
     PartsRequest,
     ShardRequest,
     WordsLikeRequest,
-    decode_batch,
-    decode_candidates,
-    decode_counts,
-    decode_entries,
-    decode_exact_text,
-    decode_facets,
-    decode_leaf_scores,
     decode_reply,
-    decode_similar_words,
     encode,
     unpack_received,
 )
@@ -119,10 +115,6 @@ RemainingTime: TypeAlias = Callable[[], float | None]
 """Function that returns the time a query has left; None: as long as the transport waits."""
 
 
-def _no_deadline() -> None:
-    return None
-
-
 class ShardTransport(Protocol):
     """Transport of requests to a shard; the answer comes later, or IndexFailure if there is none."""
 
@@ -141,7 +133,7 @@ class RequestBatch:
         self._requests: list[bytes] = []
         self._pending: list[PendingAnswer[Any]] = []
         self._answers: list[bytes] = []
-        self._left_s: RemainingTime = _no_deadline
+        self._left_s: RemainingTime = lambda: None
 
     def __getattr__(self, name: str) -> Callable[..., PendingAnswer[Any]]:  # Any: the answer of the method of that name
         # The gateway calls a batch like a shard: `batch.counts(demand)` adds the request and returns a `PendingAnswer`.
@@ -172,7 +164,7 @@ class RequestBatch:
             return decode_answer(octets)
         # One message holds all answers: the first reader unpacks it for the others.
         if not self._answers:
-            self._answers = decode_reply(decode_batch, octets).replies
+            self._answers = decode_reply(BatchReply, octets).replies
         if len(self._answers) != len(self._requests):
             raise IndexFailure("its response does not match the request")
         # An empty answer did not fit into the message, and is requested by itself.
@@ -196,60 +188,62 @@ class RequestBatch:
 # ---- shards ---------------------------------------------------------------------------------------------------------
 
 
-class RemoteShard(Shard):
-    """A shard on another machine, as the gateway uses it."""
+def _send_and_wait(name: str) -> Callable[..., Any]:  # Any: as in `RequestBatch`
+    """Return a method of a shard that sends its request in a batch of its own, and waits for the answer."""
+
+    def method(shard: RemoteShard, *arguments: Any) -> Any:
+        return shard.start_batch().request_again(name, *arguments)
+
+    return method
+
+
+class RemoteShard:
+    """A `Shard` on another machine, as the gateway uses it."""
+
+    counts = _send_and_wait("counts")
+    candidates = _send_and_wait("candidates")
+    entries = _send_and_wait("entries")
+    filter_exact = _send_and_wait("filter_exact")
+    facets = _send_and_wait("facets")
+    leaf_scores = _send_and_wait("leaf_scores")
+    similar_words = _send_and_wait("similar_words")
 
     def __init__(self, name: str, cells: int, transport: ShardTransport, received: ReceivedFacts) -> None:
-        self._name = name
-        self._cells = cells
+        self.name = name
+        self.cells = cells
         self.transport = transport
         self._received = received
-        self.missing_cells: dict[str, str] = {}
+        self.omitted_cells: Mapping[str, str] = {}
         """Cells, by name, that were requested and are not searched there."""
         self.codecs: dict[str, tuple[Callable[..., ShardRequest], Callable[..., Any]]] = {
-            "counts": (_counts_request, self._read_counts),
+            "counts": (
+                lambda demand: CountsRequest(demand.terms, demand.prefixes, demand.words),
+                self._read_counts,
+            ),
             "candidates": (self._candidates_request, self._read_candidates),
-            "entries": (_entries_request, self._read_entries),
+            "entries": (lambda keys: EntriesRequest(tuple(keys)), self._read_entries),
             "filter_exact": (self._exact_text_request, self._read_exact_text),
-            "facets": (FacetsRequest, _make_decoder(decode_facets)),
-            "leaf_scores": (_leaf_scores_request, _make_decoder(decode_leaf_scores)),
-            "similar_words": (_similar_words_request, _make_decoder(decode_similar_words)),
+            "facets": (FacetsRequest, _make_decoder(FacetCounts)),
+            "leaf_scores": (lambda plan, keys: PartsRequest(plan, tuple(keys)), _make_decoder(dict[int, list[float]])),
+            "similar_words": (
+                lambda words, distance: WordsLikeRequest(tuple(words), distance),
+                _make_decoder(dict[str, dict[str, int]]),
+            ),
         }
         """The encoder of the request and the decoder of the answer, by method."""
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def cells(self) -> int:
-        return self._cells
-
-    @property
-    def omitted_cells(self) -> Mapping[str, str]:
-        return self.missing_cells
 
     def start_batch(self) -> RequestBatch:
         """Start a batch of requests to this shard (`gateway.BatchingShard`)."""
         return RequestBatch(self)
 
-    def _request(self, name: str, *arguments: Any) -> Any:  # Any: as in `RequestBatch`
-        return self.start_batch().request_again(name, *arguments)
-
-    def counts(self, demand: CountsDemand) -> TermCounts:
-        return cast("TermCounts", self._request("counts", demand))
-
     def _read_counts(self, _: RequestBatch, demand: CountsDemand, octets: bytes) -> TermCounts:
-        found = decode_reply(decode_counts, octets)
-        self._received.extents[self._name] = found.extent
+        found = decode_reply(CountsReply, octets)
+        self._received.extents[self.name] = found.extent
         return TermCounts(
             dict(zip(demand.terms, found.terms, strict=True)),
             dict(zip(demand.prefixes, found.prefixes, strict=True)),
             dict(zip(demand.words, found.words, strict=True)),
         )
-
-    def candidates(self, plan: Plan, limit: int, show: Show | None = None) -> Candidates:
-        return cast("Candidates", self._request("candidates", plan, limit, show))
 
     def _candidates_request(self, plan: Plan, limit: int, show: Show | None = None) -> CandidatesRequest:
         total_extent = self._received.total_extent()
@@ -257,14 +251,14 @@ class RemoteShard(Shard):
 
     def _likely_range(self, show: Show | None, total_extent: Extent) -> Show | None:
         """Return the part of the shown results that is likely to be on this shard."""
-        here = self._received.extents.get(self._name)
+        here = self._received.extents.get(self.name)
         # Until the first counts have arrived the extent is unknown, and the shard sends the whole range.
         if show is None or show.is_of_each or here is None or not total_extent.pages:
             return show
         return narrow_range(show, here.pages / total_extent.pages)
 
     def _read_candidates(self, *arguments_and_octets: Any) -> Candidates:
-        found = decode_reply(decode_candidates, arguments_and_octets[-1])
+        found = decode_reply(CandidatesReply, arguments_and_octets[-1])
         # A bytearray, because the gateway writes the shard's number into the rows.
         rows = np.frombuffer(bytearray(found.rows), CANDIDATE)
         ranks = np.frombuffer(found.percentiles, np.float32).tolist()
@@ -278,11 +272,8 @@ class RemoteShard(Shard):
         self._received.page_facts.store((key, Facts(*facts)) for key, facts in pages.facts.items())
         return pages.entries
 
-    def entries(self, keys: Sequence[int]) -> Mapping[int, IndexEntry]:
-        return cast("Mapping[int, IndexEntry]", self._request("entries", keys))
-
     def _read_entries(self, batch: RequestBatch, keys: Sequence[int], octets: bytes) -> Mapping[int, IndexEntry]:
-        answer = decode_reply(decode_entries, octets)
+        answer = decode_reply(EntriesReply, octets)
         found = {entry.key: entry for entry in map(unpack_received, answer.entries.values())}
         self._accept_pages(answer)
         # Without progress, requesting the rest again would never end.
@@ -290,26 +281,14 @@ class RemoteShard(Shard):
             raise IndexFailure("it sends no pages")
         return found | batch.request_again("entries", answer.rest) if answer.rest else found
 
-    def filter_exact(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> ExactMatches:
-        return cast("ExactMatches", self._request("filter_exact", keys, texts, show))
-
     def _exact_text_request(
         self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None
     ) -> ExactTextRequest:
         return ExactTextRequest(tuple(keys), tuple(texts), self._likely_range(show, self._received.total_extent()))
 
     def _read_exact_text(self, *arguments_and_octets: Any) -> ExactMatches:
-        found = decode_reply(decode_exact_text, arguments_and_octets[-1])
+        found = decode_reply(ExactTextReply, arguments_and_octets[-1])
         return ExactMatches(found.keys, self._accept_pages(found.pages))
-
-    def facets(self, plan: Plan) -> FacetCounts:
-        return cast("FacetCounts", self._request("facets", plan))
-
-    def leaf_scores(self, plan: Plan, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        return cast("Mapping[int, Sequence[float]]", self._request("leaf_scores", plan, keys))
-
-    def similar_words(self, words: Sequence[str], distance: int) -> Mapping[str, Mapping[str, int]]:
-        return cast("Mapping[str, Mapping[str, int]]", self._request("similar_words", words, distance))
 
 
 def narrow_range(show: Show, share: float) -> Show:
@@ -325,26 +304,6 @@ def narrow_range(show: Show, share: float) -> Show:
     return msgspec.structs.replace(show, first=max(0, first), last=min(show.last, last))
 
 
-def _counts_request(demand: CountsDemand) -> CountsRequest:
-    return CountsRequest(demand.terms, demand.prefixes, demand.words)
-
-
-def _entries_request(keys: Sequence[int]) -> EntriesRequest:
-    return EntriesRequest(tuple(keys))
-
-
-def _leaf_scores_request(plan: Plan, keys: Sequence[int]) -> PartsRequest:
-    return PartsRequest(plan, tuple(keys))
-
-
-def _similar_words_request(words: Sequence[str], distance: int) -> WordsLikeRequest:
-    return WordsLikeRequest(tuple(words), distance)
-
-
-def _make_decoder(decode: Callable[[bytes], Value]) -> Callable[..., Value]:
+def _make_decoder(kind: type[Value]) -> Callable[..., Value]:
     """Return a reader for answers that do not depend on the request."""
-
-    def decode_answer(*arguments_and_octets: Any) -> Value:
-        return decode_reply(decode, arguments_and_octets[-1])
-
-    return decode_answer
+    return lambda *arguments_and_octets: decode_reply(kind, arguments_and_octets[-1])

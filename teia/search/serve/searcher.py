@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Self
 
 import msgspec
 import numpy as np
 
 from teia.clock import Clock
 from teia.index.entry import IndexEntry
+from teia.lib.closing import Closing
+from teia.lib.message import Message
 from teia.search.query.describe import describe
 from teia.search.query.parser import parse
 from teia.search.query.tree import RESULT_WINDOW, Query
@@ -37,7 +37,6 @@ from teia.search.serve.gateway import Gateway, QueryFanOut, Shards
 from teia.search.serve.query_execution import DEADLINE_S, QueryExecution, RankedPages, SearchComponents
 from teia.search.show.explain import explain_rows
 from teia.search.show.facets import collect_facets, start_facets
-from teia.search.show.messages import MessageKind, SearchMessage
 from teia.search.show.results import Expansion, Hit, PageFacts, Results
 from teia.search.show.suggestions import FEW_RESULTS, Spellings, Suggestions
 from teia.urls import from_user, key_of
@@ -65,7 +64,7 @@ class SearchOptions:
     reader_languages: tuple[str, ...] = ()
 
 
-class Searcher:
+class Searcher(Closing):
     """A search over shards as if they were one; threads may share it."""
 
     def __init__(
@@ -150,7 +149,7 @@ class Searcher:
         entry = _entry(execution.fan_out, key)
         if entry is None:
             return Results(
-                query=url, understood="", total=0, notes=(SearchMessage(MessageKind.NOT_INDEXED, (url[:200],)),)
+                query=url, understood="", total=0, notes=(Message("{url} is not in the index", url=url[:200]),)
             )
         subject = Subject(entry)
         execution.counts = execution.count(subject.needed_counts())
@@ -173,14 +172,6 @@ class Searcher:
 
     def close(self) -> None:
         self._components.gateway.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _key(url: str) -> int:
@@ -210,14 +201,14 @@ def _shown(found: RankedPages, wanted: range, options: SearchOptions) -> tuple[R
     return found.rows[np.array(shown, np.intp)], alike
 
 
-def _range(n: int, offset: int, messages: list[SearchMessage]) -> tuple[int, int]:
+def _range(n: int, offset: int, messages: list[Message]) -> tuple[int, int]:
     """Return the range of results to show: first, and one behind the last."""
     if n > MAX_AT_ONCE:
-        messages.append(SearchMessage(MessageKind.TOO_MANY, (str(MAX_AT_ONCE),)))
+        messages.append(Message("At most {most} results are shown at once", most=MAX_AT_ONCE))
     first = max(0, offset)
     last = first + max(0, min(n, MAX_AT_ONCE))
     if last > RESULT_WINDOW:
-        messages.append(SearchMessage(MessageKind.TOO_DEEP))
+        messages.append(Message("Results are shown down to the 1,000th; add a word or a filter to see others"))
     return min(first, RESULT_WINDOW), min(last, RESULT_WINDOW)
 
 
@@ -239,10 +230,15 @@ def _answer(
     if omitted:
         names = "; ".join(f"{name}: {why}" for name, why in omitted.items())
         messages.append(
-            SearchMessage(MessageKind.CELLS_MISSING, (str(fan_out.answered_cells), str(fan_out.cells), names))
+            Message(
+                "{answered} of {cells} cells responded. Missing: {missing}",
+                answered=fan_out.answered_cells,
+                cells=fan_out.cells,
+                missing=names,
+            )
         )
     elif not execution.counts.pages:
-        messages.append(SearchMessage(MessageKind.NO_PAGES))
+        messages.append(Message("There are no pages in the index yet"))
     # Only the first page of results shows whether the list is flat.
     scores = [hit.score for hit in hits] if hits and hits[0].rank == 1 else []
     is_offered = query.is_plain and not execution.related and is_worth_offering(found.total, scores)

@@ -265,13 +265,12 @@ def _aggregate(
 ) -> dict[str, dict[str, int]]:
     wanted = {name: {"terms": {"field": field, "size": most}} for name, field in fields.items()}
     found: Mapping[str, Any] = searcher.aggregate(query, wanted)
-    return {name: _buckets(found[name]["buckets"]) for name in fields}
-
-
-def _buckets(buckets: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Convert buckets to counts; numbers come as floats, which a year must not be."""
-    return {_value_text(bucket["key"]): int(bucket["doc_count"]) for bucket in buckets}
+    return {
+        name: {_value_text(bucket["key"]): int(bucket["doc_count"]) for bucket in found[name]["buckets"]}
+        for name in fields
+    }
 
 
 def _value_text(value: object) -> str:
+    """Return a value as text; numbers come as floats, which a year must not be."""
     return str(int(value)) if isinstance(value, float) else str(value)

@@ -10,7 +10,6 @@ A change here, or in plan.py, requires a new version of the cluster's messages (
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -143,22 +142,14 @@ class BatchReply(msgspec.Struct, frozen=True, array_like=True):
 
 encode = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(ShardRequest).decode
-decode_counts = msgspec.msgpack.Decoder(CountsReply).decode
-decode_candidates = msgspec.msgpack.Decoder(CandidatesReply).decode
-decode_entries = msgspec.msgpack.Decoder(EntriesReply).decode
-decode_batch = msgspec.msgpack.Decoder(BatchReply).decode
-decode_exact_text = msgspec.msgpack.Decoder(ExactTextReply).decode
-decode_facets = msgspec.msgpack.Decoder(dict[str, dict[str, int]]).decode
-decode_leaf_scores = msgspec.msgpack.Decoder(dict[int, list[float]]).decode
-decode_similar_words = msgspec.msgpack.Decoder(dict[str, dict[str, int]]).decode
 
 Value = TypeVar("Value")
 
 
-def decode_reply(decode: Callable[[bytes], Value], octets: bytes) -> Value:
-    """Decode an answer; raise IndexFailure if it is invalid."""
+def decode_reply(kind: type[Value], octets: bytes) -> Value:
+    """Decode an answer of a type; raise IndexFailure if it is invalid."""
     try:
-        return decode(octets)
+        return msgspec.msgpack.decode(octets, type=kind)
     except msgspec.MsgspecError as error:
         raise IndexFailure(
             f"its response cannot be read ({error}); run the same version of teia on all nodes"

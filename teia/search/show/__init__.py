@@ -6,7 +6,6 @@ marks        find and mark words in a text
 _marks       its loops, compiled
 facets       counts by host, language, type, year
 explain      every part of a score
-messages     messages about an answer
 suggestions  suggestions when little was found
 spelling     did you mean
 """

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from teia.search.rank.make_plan import counted_term
 from teia.search.rank.plan import Leaf, Plan, Term, leaves
 from teia.search.rank.rows import Rows
 from teia.search.rank.statistics import TermCounts
-from teia.search.serve.gateway import QueryFanOut
-from teia.search.serve.shards import Shard
+from teia.search.serve.gateway import QueryFanOut, keys_by_shard
 from teia.search.show.results import Component, Explanation
 
 
 def explain_rows(fan_out: QueryFanOut, plan: Plan, rows: Rows, counts: TermCounts) -> dict[int, Explanation]:
     """Return the explanation of each row, by key."""
-    by_shard: dict[int, list[int]] = defaultdict(list)
-    for row in rows:
-        by_shard[int(row["shard"])].append(int(row["key"]))
     parts: dict[int, Sequence[float]] = {}
-    for answer in fan_out.query_each(
-        {number: partial(_leaf_scores, plan, keys) for number, keys in by_shard.items()}
-    ).values():
+    scores = fan_out.start_keys(keys_by_shard(rows), lambda shard, keys: shard.leaf_scores(plan, keys))
+    for answer in scores.collect().values():
         parts.update(answer)
     scored = leaves(plan.scored) if plan.scored is not None else []
     return {int(row["key"]): _explanation(row, scored, parts.get(int(row["key"]), ()), counts) for row in rows}
-
-
-def _leaf_scores(plan: Plan, keys: Sequence[int], shard: Shard) -> Mapping[int, Sequence[float]]:
-    return shard.leaf_scores(plan, keys)
 
 
 def _explanation(row: Rows, scored: Sequence[Leaf], parts: Sequence[float], counts: TermCounts) -> Explanation:

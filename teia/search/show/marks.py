@@ -26,15 +26,12 @@ BLANK = 32
 _LATIN_CODES = (*range(0x100, 0x250), *range(0x1E00, 0x1F00))
 
 
-def _octet(letter: str) -> int:
-    return ord(letter.lower()) if letter.isascii() and letter.isalnum() else BLANK
-
-
 def _table() -> bytes:
     """Return a table of Latin letters and digits without case and accents; other characters are blanks."""
     table = bytearray([BLANK] * (max(_LATIN_CODES) + 1))
     for code in (*range(0x100), *_LATIN_CODES):
-        table[code] = _octet(folded(chr(code))[:1])
+        letter = folded(chr(code))[:1]
+        table[code] = ord(letter.lower()) if letter.isascii() and letter.isalnum() else BLANK
     return bytes(table)
 
 
@@ -83,7 +80,7 @@ def lowered_beginnings(text: str, prefix: str) -> list[int]:
 
 def without_overlaps(found: list[Mark]) -> list[Mark]:
     """Return marks in the order of the text without overlaps; among those that begin together the longest."""
-    found.sort(key=_from_left)
+    found.sort(key=lambda mark: (mark[0], -mark[1]))
     kept: list[Mark] = []
     end = 0
     for mark in found:
@@ -91,7 +88,3 @@ def without_overlaps(found: list[Mark]) -> list[Mark]:
             kept.append(mark)
             end = mark[1]
     return kept
-
-
-def _from_left(mark: Mark) -> tuple[int, int]:
-    return mark[0], -mark[1]

@@ -12,8 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from teia.clock import iso_utc
-from teia.search.query.notes import QueryNote
-from teia.search.show.messages import SearchMessage
+from teia.lib.message import Message
 from teia.search.show.snippets import Snippet
 from teia.search.show.spelling import Suggestion
 
@@ -123,7 +122,7 @@ class Results:
     understood: str
     total: int
     hits: tuple[Hit, ...] = ()
-    notes: tuple[QueryNote | SearchMessage, ...] = ()
+    notes: tuple[Message, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()
     missing: tuple[str, ...] = ()
     expansion: Expansion = field(default_factory=Expansion)
@@ -137,8 +136,8 @@ class Results:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The notes about this answer, in English; `note.text("pt")` returns them in Portuguese."""
-        return tuple(note.text("en") for note in self.notes)
+        """The notes about this answer, in English."""
+        return tuple(map(str, self.notes))
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
 
+from rapidfuzz.distance import OSA
+
 MIN_CHARS, MAX_CHARS = 3, 24
 """Shorter words are near to everything; longer ones are rare enough to be copied."""
 
@@ -95,25 +97,9 @@ def _filter_at_distance_2(word: str, words: Iterable[tuple[str, int]]) -> Iterat
     letters = set(word)
     for other, pages in words:
         # Two edits change at most four letters of the set: cheap tests before the distance.
-        if abs(len(other) - len(word)) <= 2 and len(letters ^ set(other)) <= 4 and distance(word, other) == 2:
+        if (
+            abs(len(other) - len(word)) <= 2
+            and len(letters ^ set(other)) <= 4
+            and OSA.distance(word, other, score_cutoff=2) == 2
+        ):
             yield other, pages
-
-
-def distance(one: str, other: str, most: int = 2) -> int:
-    """Return the edit distance between two words (optimal string alignment); `most` + 1 for anything above `most`."""
-    if abs(len(one) - len(other)) > most:
-        return most + 1
-    # The common beginning costs nothing and is skipped.
-    same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    one, other = one[same:], other[same:]
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for at, letter in enumerate(one, start=1):
-        earlier, before, row = before, row, [at]
-        for place, against in enumerate(other, start=1):
-            cost = min(before[place] + 1, row[place - 1] + 1, before[place - 1] + (letter != against))
-            is_swap = at > 1 and place > 1 and letter == other[place - 2] and one[at - 2] == against
-            row.append(min(cost, earlier[place - 2] + 1) if is_swap else cost)
-        if min(row) > most:
-            return most + 1
-    return min(row[-1], most + 1)

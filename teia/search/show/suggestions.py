@@ -6,7 +6,7 @@ Words of the index have no accents; a suggestion is shown with the spelling of t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -129,7 +129,10 @@ def restore_accents(fan_out: QueryFanOut, words: Sequence[str]) -> dict[str, str
     # Two rounds for all words together: find example pages, then read those that were not sent along.
     searches = {word: fan_out.start_all(partial(_find_examples, word)) for word in words}
     found = {word: each.collect() for word, each in searches.items()}
-    entry_requests = {word: fan_out.start_each(_entry_requests(answers)) for word, answers in found.items()}
+    entry_requests = {
+        word: fan_out.start_keys(_missing_keys(answers), lambda shard, keys: shard.entries(keys))
+        for word, answers in found.items()
+    }
     return {word: _form(word, _pages(found[word], each)) for word, each in entry_requests.items()}
 
 
@@ -158,12 +161,9 @@ def _find_examples(folded: str, shard: Shard) -> Candidates:
     return shard.candidates(plan, EXAMPLES, Show(0, EXAMPLES, is_of_each=True))
 
 
-def _entry_requests(found: Mapping[int, Candidates]) -> dict[int, Callable[[Shard], Mapping[int, IndexEntry]]]:
-    missing_keys = {
+def _missing_keys(found: Mapping[int, Candidates]) -> dict[int, list[int]]:
+    """Return the keys of found pages that were not sent along, by shard number."""
+    missing = {
         number: [key for key in best.rows["key"].tolist() if key not in best.pages] for number, best in found.items()
     }
-    return {number: partial(_entries, keys) for number, keys in missing_keys.items() if keys}
-
-
-def _entries(keys: Sequence[int], shard: Shard) -> Mapping[int, IndexEntry]:
-    return shard.entries(keys)
+    return {number: keys for number, keys in missing.items() if keys}

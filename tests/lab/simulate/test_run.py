@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 
 from teia.clock import VirtualClock
 from teia.errors import UsageError
-from teia.lab.simulate.bounds import compute_bounds, inf_crawlers
-from teia.lab.simulate.measures import Lateness
+from teia.lab.simulate.bounds import compute_bounds, inf_crawlers, steady_optimum, timetable_staleness, weak_politeness
+from teia.lab.simulate.measures import Lateness, Window, visited_staleness
 from teia.lab.simulate.run import PolicyResult, SimulationSettings, simulate
 from teia.lab.simulate.timeline import Visits
-from teia.refresh.bound import steady_optimum, timetable_staleness, weak_politeness
-from teia.refresh.formulas import visited_age_s, visited_staleness
 from teia.refresh.model import DAY_S, Crawlers, RefreshWorld
 from teia.refresh.policies import POLICIES
 from teia.refresh.scenario import draw_world
@@ -50,7 +48,10 @@ def test_staleness_and_age_are_those_of_the_visits_that_were_made(name: str, day
     assert outcome.staleness == pytest.approx(
         float(world.weight @ visited_staleness(whole, visits.page, visits.time_s)), abs=1e-12
     )
-    assert outcome.age_s == pytest.approx(float(world.weight @ visited_age_s(whole, visits.page, visits.time_s)))
+    at_once, last_s = Window(whole, 0.0), -whole.age_s
+    at_once.add(visits)
+    np.maximum.at(last_s, visits.page, visits.time_s)
+    assert outcome.age_s == pytest.approx(at_once.close(last_s, days * DAY_S)[1])
     assert len(outcome.by_day) == math.ceil(days)
 
 

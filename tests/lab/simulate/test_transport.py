@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teia.errors import UsageError
+from teia.lab.simulate.bounds import timetable_staleness
 from teia.lab.simulate.transport import evenest_slots, nearest_slots, transport_visits
-from teia.refresh.bound import timetable_staleness
 from teia.refresh.counts import plan_counts
 from teia.refresh.formulas import stale_time
 from teia.refresh.merge import merge

@@ -15,6 +15,7 @@ from teia.clock import WallClock
 from teia.config.sections import Config, CourtesySettings, RefreshSettings
 from teia.crawler.keep_fresh.host_plan import PageColumns
 from teia.errors import LabError, UsageError
+from teia.lab.simulate.bounds import steady_optimum
 from teia.lab.simulate.run import SimulationSettings, simulate
 from teia.lab.whatif.answer import WhatIfRequest, what_if
 from teia.lab.whatif.backtest import NOTHING, Backtest, backtest
@@ -22,7 +23,6 @@ from teia.lab.whatif.judging import Judge, draw_worlds, estimate_mean
 from teia.lab.whatif.live import LivePolicy, make_world, slots_within_budget
 from teia.lab.whatif.pace import HostBehaviour, Machine, Paces, Terms, compute_paces, mean_delays, read_behaviour
 from teia.lab.whatif.past import HostPages, HostPast, Past, read_past
-from teia.refresh.bound import steady_optimum
 from teia.refresh.history import DAY_S, History, VisitResult, decode_columns
 from teia.refresh.model import Crawlers
 from teia.refresh.policies import POLICIES, find_policy

@@ -46,5 +46,5 @@ def test_reading_the_canonical_text_gives_the_same_query(text: str) -> None:
 def test_the_canonical_text_needs_no_note(text: str) -> None:
     """What remains to be said is about the query, not about how it was written."""
     query = parse(text)
-    said = {note.kind for note in parse(render(query)).notes}
-    assert said <= {note.kind for note in query.notes}
+    said = {note.code for note in parse(render(query)).notes}
+    assert said <= {note.code for note in query.notes}

@@ -75,7 +75,7 @@ def test_conditions_beyond_the_limit_are_left_out_whole() -> None:
     pairs = tuple(Clauses(must=(Word(f"a{n}"), Word(f"b{n}"))) for n in range(40))
     kept = limit_conditions(Clauses(should=(Word("plain"), *pairs)), 1, notes)
     assert kept.should == (Word("plain"), *pairs[:15])
-    assert [note.kind for note in notes.all()] == [NoteKind.CONDITIONS]
+    assert [note.code for note in notes.all()] == [NoteKind.CONDITIONS.value]
 
 
 def test_a_list_of_alternatives_is_cut() -> None:
@@ -88,4 +88,4 @@ def test_a_list_of_alternatives_is_cut() -> None:
 def test_plain_words_are_free_up_to_the_candidates() -> None:
     query = parse(" ".join(f"w{n}" for n in range(2_000)))
     assert len(query.clauses.should) == MAX_CANDIDATES
-    assert [note.kind for note in query.notes] == [NoteKind.CANDIDATES]
+    assert [note.code for note in query.notes] == [NoteKind.CANDIDATES.value]

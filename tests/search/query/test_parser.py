@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from teia.search.query.notes import NoteKind
+from teia.search.query.notes import NoteKind, make_note
 from teia.search.query.parser import parse
 from teia.search.query.tree import Ago, Clauses, ExactText, FilterChoice, Filters, Node, Phrase, Prefix, Word, leaves
 from tests.conftest import ROOT
@@ -43,7 +43,7 @@ def clauses(must: str = "", should: str = "", must_not: str = "") -> Clauses:
 
 
 def kind(text: str) -> list[NoteKind]:
-    return [note.kind for note in parse(text).notes]
+    return [NoteKind(note.code) for note in parse(text).notes]
 
 
 PAPER = [
@@ -212,14 +212,14 @@ def test_expansion_is_asked_for_and_only_for_plain_words() -> None:
 def test_only_negatives_find_nothing_and_say_so(text: str) -> None:
     query = parse(text)
     assert not query.is_answerable
-    assert [note.kind for note in query.notes] == [NoteKind.ONLY_NEGATIVE]
+    assert [note.code for note in query.notes] == [NoteKind.ONLY_NEGATIVE.value]
 
 
 @pytest.mark.parametrize("text", ["", "  ", "*", "+", "()", "expand:on", "\ud800", "!?", '="!!"'])
 def test_a_query_without_words_says_so(text: str) -> None:
     query = parse(text)
     assert not query.is_answerable
-    assert [note.kind for note in query.notes] == [NoteKind.EMPTY]
+    assert [note.code for note in query.notes] == [NoteKind.EMPTY.value]
 
 
 @pytest.mark.parametrize("text", ["x", "site:a.test", "after:2026", "before:7d -x", '="X"', "link:a.test"])
@@ -249,7 +249,7 @@ def test_a_positive_filter_is_enough(text: str) -> None:
     ],
 )
 def test_what_was_read_otherwise_is_reported(text: str, kind: NoteKind, detail: str) -> None:
-    assert [(note.kind, note.detail) for note in parse(text).notes] == [(kind, detail)]
+    assert parse(text).notes == (make_note(kind, detail),)
 
 
 @pytest.mark.parametrize("text", ["12:30", "http://a.test", "c:\\x", "Nota: x", "x:", "std::vector", "- * a", "a ** b"])
@@ -265,7 +265,7 @@ def test_every_example_of_the_guide_is_read_as_it_is_written() -> None:
     for example in examples:
         query = parse(example)
         assert query.is_answerable, example
-        assert query.notes == (), (example, query.warnings)
+        assert query.notes == (), (example, query.notes)
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_operators_mean_what_logic_says(logic: Logic) -> None:
 @given(queries)
 def test_no_text_raises(text: str) -> None:
     query = parse(text)
-    assert all(line and "\n" not in line for line in (*query.warnings, *query.warnings_in("pt")))
+    assert all(line and "\n" not in line for line in query.notes)
     assert query.is_answerable or query.notes
 
 
@@ -335,5 +335,5 @@ def test_a_plain_word_is_never_lost(one: str, other: str) -> None:
     """Whatever stands around it, save quotes and parentheses that take it in, and more conditions than are used."""
     assume(not set('"“”„‟«»()') & set(one + other))
     query = parse(f"{one} marco {other}")
-    assume(NoteKind.CONDITIONS not in {note.kind for note in query.notes})
+    assume(NoteKind.CONDITIONS.value not in {note.code for note in query.notes})
     assert "marco" in {getattr(leaf, "text", "") for leaf in leaves(query.clauses)}

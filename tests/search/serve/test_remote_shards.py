@@ -26,7 +26,7 @@ from teia.search.serve.wire_format import (
     EntriesRequest,
     FacetsRequest,
     ShardRequest,
-    decode_candidates,
+    decode_reply,
     decode_request,
     encode,
 )
@@ -176,7 +176,7 @@ class Damaging(Post):
     def passed(self, answer: bytes) -> bytes:
         if not isinstance(self.questions[-1], CandidatesRequest):
             return answer
-        best = decode_candidates(answer)
+        best = decode_reply(CandidatesReply, answer)
         assert best.pages is not None
         spoilt = msgspec.structs.replace(best.pages, entries=dict.fromkeys(best.pages.entries, b"\0"))
         return encode(CandidatesReply(best.total, best.rows, best.percentiles, spoilt))

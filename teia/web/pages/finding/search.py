@@ -11,10 +11,8 @@ from teia.clock import iso_utc
 from teia.collections.reports import CrawlReports
 from teia.collections.series import MIN_REVISITED
 from teia.frontier.tables.page_changes import last_change_s
-from teia.search.query.notes import QueryNote
 from teia.search.query.query_language import accepted_languages
 from teia.search.serve.searcher import SearchOptions
-from teia.search.show.messages import SearchMessage
 from teia.search.show.results import Expansion, Explanation, Hit, Results
 from teia.search.show.spelling import Suggestion
 from teia.views.page import next_due
@@ -120,9 +118,7 @@ class SearchView:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer(SearchView):
-    """Search results with notes, which the page translates and JSON has in English."""
-
-    notes: tuple[QueryNote | SearchMessage, ...]
+    """Search results as the page shows them."""
 
     is_cut: bool = False
 
@@ -130,9 +126,6 @@ class SearchAnswer(SearchView):
     def short_address(self) -> str:
         """Address of a page whose query is too long to repeat in its links; empty otherwise."""
         return link("/search", q=self.query, c=self.collection, **self.chosen.links()) if self.is_cut else ""
-
-    def note_texts(self, language: str) -> list[str]:
-        return [note.text("pt" if language.startswith("pt") else "en") for note in self.notes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +270,7 @@ def _search_view(found: Results, hits: list[HitView], collection: str, n: int, c
         next_offset=end if found.hits and end < found.total else None,
         took_ms=round(found.took_ms, 3),
         hits=hits,
-        warnings=list(found.warnings),
+        warnings=list(found.notes),
         suggestions=list(found.suggestions),
         missing=list(found.missing),
         expansion=found.expansion,
@@ -286,7 +279,6 @@ def _search_view(found: Results, hits: list[HitView], collection: str, n: int, c
         shards=Shards(found.shards_queried, found.shards_answered),
         collections=collections,
         chosen=ChosenFilters(),
-        notes=found.notes,
     )
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from teia.graph.rankfile import look_up_all
 from teia.lib._sorted import look_up
-from teia.lib.sortedkeys import look_up_all
 
 SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
 NUMBERS = st.one_of(st.integers(SMALLEST, LARGEST), st.integers(-20, 20), st.sampled_from([SMALLEST, LARGEST]))

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.refresh.bound import non_polite, steady_optimum, timetable_staleness, weak_politeness
-from teia.refresh.dispatch import execute_plan
-from teia.refresh.formulas import steady_staleness, visited_staleness
+from teia.lab.plan import execute_plan
+from teia.lab.simulate.bounds import non_polite, steady_optimum, timetable_staleness, weak_politeness
+from teia.lab.simulate.measures import visited_staleness
+from teia.lab.simulate.slotprice import slot_price
+from teia.refresh.formulas import steady_staleness
 from teia.refresh.merge import Timetable
 from teia.refresh.model import RefreshWorld
 from teia.refresh.policies import POLICIES
-from teia.refresh.slotprice import slot_price
-
-from .worlds import small_worlds
+from tests.refresh.worlds import small_worlds
 
 
 def made_polite(world: RefreshWorld, table: Timetable) -> tuple[np.ndarray, np.ndarray]:
