@@ -31,8 +31,8 @@ import msgspec
 import numpy as np
 
 from teia.config.sections import FocusSettings, SydneySettings
+from teia.crawler.child.focus import CompiledFocus, compile_focus, judge
 from teia.crawler.child.messages import Focus, FoundLink
-from teia.crawler.child.relevance import CompiledFocus, compile_focus, judge
 from teia.crawler.order_hints import RULE_HOPS, focused_hints
 from teia.frontier.cell import trails
 from teia.frontier.cell.cell import FrontierCell

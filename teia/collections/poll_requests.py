@@ -92,7 +92,7 @@ async def _run_bulk_action(
     if found is None:
         await target.run_bulk_offline(request.collection)
         return None
-    urls = found.crawl.committer.visit_requests.bulk.accept(request.id, request.body.mark, request.body.selection)
+    urls = found.crawl.committer.bulk.accept(request.id, request.body.mark, request.body.selection)
     return None if urls is None else RequestAnswer(urls=urls)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from teia.collections.edits import implied_scope
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import seeds_of
-from teia.crawler.follow_links import FrontierUrl, LinkRefusal, evaluate_link
+from teia.crawler.links import FrontierUrl, LinkRefusal, evaluate_link
 from teia.crawler.lookup import Lookup, main_url
 from teia.fetch.guard import FORBIDDEN_PORTS
 from teia.fetch.robots import Access, rules_from_answer

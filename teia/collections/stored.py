@@ -79,9 +79,9 @@ def configure(
     config = _with_whole_paths(effective.config, Path.cwd() if file is None else file.absolute().parent)
     check(config)
     if config.collection.order == focused.name:
-        from teia.crawler.child.topic import check_examples
+        from teia.crawler.child.focus import examples_of
 
-        check_examples(config)
+        examples_of(config.focus)  # missing ones are reported before the collection is made
     root.create_collection(wanted, to_toml(config), config.collection.cells)
     return EffectiveConfig(config, effective.origins)
 

@@ -7,15 +7,14 @@ commit              group commit: the only place where a visit becomes durable
 start               make a crawler from a data folder, run it, close it
 compiled_settings   a configuration, checked and compiled
 requests            visits, bulk actions and announcements requested of a running crawl
-open_cell           a cell's database and archive, opened at one committed point
+open_cell           a cell's database, archive and trap detector, opened at one committed point
 visit               one visit from its start to its commit
 verdicts            classify an answer: retry, 429 and Retry-After, the task of the parse child
 robots              robots.txt of every origin
 budgets             request, byte and failure limits of hosts and domains
 resources           open files and disk space: how many sockets fit; pause before the disk is full
 depths              lower the depth of links found on a shorter path
-outlinks            links as the archive keeps them
-follow_links        decide which links of a page are followed
+links               links of a page that are followed, and all as the archive keeps them
 order_hints         hints for orders that judge links
 pagerank_order      PageRank scores for the order `pagerank`
 fetch_rows          rows of the fetch log
@@ -24,7 +23,7 @@ write_cdxj          CDXJ for closed WARC files
 proxy_collector     fetch announced pages through the operator's cache (C7)
 live                the crawl's activity at this moment
 child/              The work of parse children.
-sites/              Aliases of sites, soft 404s, trap notes.
+sites/              Aliases of sites, soft 404s.
 keep_fresh/         Known pages are visited again.
 signals_in/         Change signals on their way in.
 """

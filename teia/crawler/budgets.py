@@ -16,7 +16,7 @@ from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.queue.host_rules import budget_of
 from teia.frontier.queue.schedule import HostQueue
-from teia.frontier.tables.hosts import all_hosts, find
+from teia.frontier.tables.hosts import all_hosts
 from teia.records import Outcome
 from teia.urls import site_of
 
@@ -94,9 +94,3 @@ class Budgets:
             # The schedule leaves the host out of all lines until then.
             doublings = min(queue.failures - SLOW_DOWN_AFTER_FAILURES, MAX_DOUBLINGS)
             queue.hold_until = now + retry_wait_s * 2.0**doublings
-
-
-def read_usage(frontier: FrontierCell, queue: HostQueue) -> tuple[HostQueue, int, int]:
-    """Return a host with its committed requests and bytes of all runs, including this one."""
-    host = find(frontier, queue.host_id)
-    return (queue, 0, 0) if host is None else (queue, host.requests, host.bytes)

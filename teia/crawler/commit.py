@@ -22,22 +22,22 @@ A node of a cluster adds a `CommitStep` before 1, inside and after the transacti
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import TYPE_CHECKING, Protocol
 
 from teia.clock import Clock
-from teia.crawler.budgets import read_usage
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.depths import propagate_depths
 from teia.crawler.fetch_rows import log_row, roll_out, write_log
 from teia.crawler.open_cell import Cell, note_position
 from teia.crawler.order_hints import hints_of, learnt_promises, note_read
-from teia.crawler.requests import VisitRequests
+from teia.crawler.requests import BulkWork, PendingWork, VisitRequests
 from teia.crawler.sites.aliases import AliasBook
-from teia.crawler.sites.soft404 import PROBE, probe_result, store_probe, stored_probe
-from teia.crawler.sites.trap_notes import next_urls, note_visit
+from teia.crawler.sites.soft404 import PROBE, probe_result, store_probe
 from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull
 from teia.frontier.cell import counted_links, mail, shorter_paths
@@ -45,9 +45,11 @@ from teia.frontier.cell.connection import RowKey
 from teia.frontier.cell.reconsider import END, progress, reconsider
 from teia.frontier.cell.rows import CaptureLocation, FoundUrl, PageRow, ProbeResult, QueuedUrl, SettledVisit, merge_via
 from teia.frontier.cell.schema import STATE_FAILED, STATE_QUEUED
+from teia.frontier.cell.soft404 import load_probe
 from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
 from teia.frontier.queue.order import merge_hints
 from teia.frontier.queue.schedule import HostQueue
+from teia.frontier.tables.hosts import find as find_host
 from teia.records import NOT_MODIFIED, Outcome
 from teia.sqlite import LOG_BYTES
 from teia.store.archive import Stored
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from teia.crawler.keep_fresh.keep_fresh import Refresh
     from teia.crawler.keep_fresh.visit_all_again import RevisitAll
     from teia.crawler.pagerank_order import CrawlPageRank
+    from teia.crawler.signals_in.announcements import Announcements
 
 SHRINK_EVERY_S = 60.0
 """Interval at which the logs of cells are checked, and truncated where they are large.
@@ -188,6 +191,9 @@ class Committer:
         self.refresh: Refresh | RevisitAll | None = None
         self.steps: Sequence[CommitStep] = ()
         self.visit_requests = VisitRequests(cells, starts, clock)
+        self.bulk = BulkWork(cells, clock)
+        self.announced: Announcements | None = None
+        """Announcements of pages, if the collection takes any."""
         self.cell_number = host_to_cell(starts)
         self._ledger = ledger
         self._clock = clock
@@ -196,6 +202,11 @@ class Committer:
         self._shrink_at = clock.ticks_s() + SHRINK_EVERY_S
         self._order = next(iter(cells)).frontier.order
         self._promises: dict[int, float] = {}
+
+    def pending_work(self) -> list[PendingWork]:
+        """Return the work requested by others that waits for a commit; called by both threads."""
+        sources = (self.visit_requests, self.bulk, self.announced)
+        return [each for each in sources if each is not None and each.is_waiting]
 
     def commit(self, group: CommitGroup) -> CommitResult:
         """Commit a group; one that fails is tried again if a step has removed the cause."""
@@ -234,7 +245,7 @@ class Committer:
         if self._order.stores_trails:
             self._promises = learnt_promises(self.cells)
         if self.aliases is not None:
-            self.aliases.start_group(self._clock.now_s())
+            self.aliases.now_s = self._clock.now_s()
         self._forget_expired()
         self._absorb_seeds(group, result)
         by_cell: dict[int, list[ActiveVisit]] = defaultdict(list)
@@ -245,11 +256,8 @@ class Committer:
             self._commit_cell(self.cells[number], visits, result)
             group.settled += visits
             group.visits = [visit for visit in group.visits if visit.queue.cell != number]
-        has_shorter = (
-            self._may_plan(group) and group.compiled is not None and self._propagate_depths(group.compiled, result)
-        )
-        # 4. Links for other cells.
-        if group.settled or has_shorter:
+        # 4. Links for other cells, also of pages that turned out to lie nearer to a seed.
+        if self._propagate_depths(group, result) or group.settled:
             self.deliver(result)
         # 5. Names of one site, from pages that are durable by now.
         self._learn_names(group.settled, result)
@@ -260,9 +268,10 @@ class Committer:
         if self._may_plan(group):
             self._plan(group, result)
         if not self.is_winding_up:
-            for cell, hosts in self.visit_requests.apply():
-                result.note_hosts(cell, hosts)
-        result.has_shorter_paths = any(shorter_paths.pending(cell.frontier, 1) for cell in self.cells)
+            for requested in self.pending_work():
+                for cell, hosts in requested.process():
+                    result.note_hosts(cell, hosts)
+        result.has_shorter_paths = any(shorter_paths.pending(cell.frontier, 1) for cell in self._with_shorter_paths())
         for queue, limit, skip in group.refills:
             if self.is_winding_up:
                 break
@@ -270,16 +279,13 @@ class Committer:
                 self._load_host(queue, result)
             result.refilled.append((queue, *self._refill(queue, limit, skip, result)))
         self._shrink_logs()
-        self._roll_out(by_cell)
+        for number in by_cell:
+            # After a stop, closing the cells does it.
+            if not self.is_winding_up:
+                roll_out(self.cells[number].frontier, self.cells[number].log_folder)
         for step in self.steps:
             step.end()
         return result
-
-    def _roll_out(self, numbers: Iterable[int]) -> None:
-        """Move rows of the fetch log to files, where there are enough; after a stop, closing the cells does it."""
-        for number in numbers:
-            if not self.is_winding_up:
-                roll_out(self.cells[number].frontier, self.cells[number].folder.log)
 
     def _shrink_logs(self) -> None:
         now = self._clock.ticks_s()
@@ -325,8 +331,7 @@ class Committer:
         try:
             with cell.commit_group():
                 stored = self._archive(cell, visits)
-                known_before = cell.frontier.known
-                with cell.frontier.transaction():
+                with self._writing(cell, result):
                     for step in self.steps:
                         step.enter_cell(cell, result)
                     self._record(cell, visits, stored, result)
@@ -339,13 +344,20 @@ class Committer:
         if self.refresh is not None:
             self.refresh.count_visits(cell, visits)
         result.records += sum(map(len, stored.values()))
-        result.new_urls += cell.frontier.known - known_before
         if cell.watch is not None:
             given_up, blocked = cell.watch.pop_changes()
             result.given_up += given_up
             result.blocked_patterns.update(blocked)
         for step in self.steps:
             step.finish_cell(cell, visits, result)
+
+    @contextmanager
+    def _writing(self, cell: Cell, result: CommitResult) -> Iterator[None]:
+        """Write to a cell in one transaction, and count the URLs that are new in it."""
+        known_before = cell.frontier.known
+        with cell.frontier.transaction():
+            yield
+        result.new_urls += cell.frontier.known - known_before
 
     def _record(
         self,
@@ -368,7 +380,7 @@ class Committer:
             for row_key in self._settle(cell, visit, archived):
                 self._count(cell, links, row_key, {})
             hand_to_indexer(cell, visit, changes)
-            note_visit(cell, visit)
+            cell.note_visit(visit)
             if self._order.stores_trails and note_read(cell, visit, self._clock.now_s()):
                 result.note_hosts(cell, [(visit.queue.host_id, visit.queue.host)])
             self._gather(cell, links, visit)
@@ -462,7 +474,8 @@ class Committer:
         # Names outside the loop: it runs for every link of every page.
         own, own_host, pattern, is_sampled = item.key, visit.queue.host, abs(item.pattern), self._order.sample_size > 0
         into: dict[str, dict[LinkKey, FoundUrl]] = {}
-        for link, hint in zip(named, hints_of(visit, self._order, self._promises), strict=False):
+        hints = hints_of(visit, self._order, self._promises) if self._order.needs_hints else repeat(None)
+        for link, hint in zip(named, hints, strict=False):
             host, key = link.host, link.key
             found = into.get(host)
             if found is None:
@@ -540,14 +553,12 @@ class Committer:
         self._delivered.update(last)
 
     def _receive(self, cell: Cell, bulks: Iterable[tuple[int, int, list[FoundUrl]]], result: CommitResult) -> None:
-        known_before = cell.frontier.known
-        with cell.frontier.transaction():
+        with self._writing(cell, result):
             for from_cell, seq, found in bulks:
                 # A smaller number was merged before a crash.
                 if seq > mail.last_received(cell.frontier, from_cell):
                     result.note_hosts(cell, cell.frontier.add_links(found, self._clock.now_s()))
                     mail.note_received(cell.frontier, from_cell, seq)
-        result.new_urls += cell.frontier.known - known_before
 
     def _absorb_seeds(self, group: CommitGroup, result: CommitResult) -> None:
         by_cell: dict[int, list[FoundUrl]] = defaultdict(list)
@@ -555,10 +566,8 @@ class Committer:
             by_cell[self.cell_number(found.host)].append(found)
         for number, of_cell in by_cell.items():
             cell = self.cells[number]
-            known_before = cell.frontier.known
-            with cell.frontier.transaction():
+            with self._writing(cell, result):
                 result.note_hosts(cell, cell.frontier.add_links(of_cell, self._clock.now_s()))
-            result.new_urls += cell.frontier.known - known_before
         group.seeds = []
 
     # -- step 5 --------------------------------------------------------------------------------------------
@@ -574,12 +583,17 @@ class Committer:
             cell = self.cells[number]
             result.note_hosts(cell, [(cell.frontier.host_id(host, self._clock.now_s()), host)])
 
-    def _propagate_depths(self, compiled: CompiledSettings, result: CommitResult) -> bool:
+    def _with_shorter_paths(self) -> list[Cell]:
+        return [cell for cell in self.cells if cell.frontier.has_shorter_paths]
+
+    def _propagate_depths(self, group: CommitGroup, result: CommitResult) -> bool:
         """Give the links of pages with a shorter path from a seed their new depth; return whether there were any."""
+        if group.compiled is None or not self._may_plan(group):
+            return False
         has_shorter = False
-        for cell in self.cells:
-            known_before = cell.frontier.known
-            touched = propagate_depths(cell, self.cell_number, compiled, self._clock.now_s(), self._rewrite_aliases)
+        for cell in self._with_shorter_paths():
+            known_before, now_s = cell.frontier.known, self._clock.now_s()
+            touched = propagate_depths(cell, self.cell_number, group.compiled, now_s, self._rewrite_aliases)
             if touched is not None:
                 result.note_hosts(cell, touched)
                 result.new_urls += cell.frontier.known - known_before
@@ -606,9 +620,11 @@ class Committer:
     def _load_host(self, queue: HostQueue, result: CommitResult) -> None:
         """Read the knowledge of earlier runs about a host: its cost, its robots.txt, its soft 404s."""
         frontier = self.cells[queue.cell].frontier
-        result.usage.append(read_usage(frontier, queue))
+        row = find_host(frontier, queue.host_id)
+        if row is not None:
+            result.usage.append((queue, row.requests, row.bytes))
         result.robots += frontier.robots_of(queue.host_id, queue.host)
-        found = stored_probe(frontier, queue)
+        found = load_probe(frontier, queue.host_id, queue.host)
         if found is not None:
             result.probes.append((queue, found))
 
@@ -620,7 +636,7 @@ class Committer:
         if self.refresh is not None:
             items, held, due_s = self.refresh.next_urls(cell, queue, limit, skip)
         else:
-            items, held = next_urls(cell, queue, limit, skip, self._clock.now_s())
+            items, held = cell.next_urls(queue, limit, skip, self._clock.now_s())
             due_s = None if items else cell.frontier.next_due_s(queue.host_id, queue.host)
         result.held += [queue] if held else []
         in_memory = queue.loaded  # their captures were checked when they were read into the buffer

@@ -80,7 +80,8 @@ def compile_settings(config: Config, lists_folder: Path) -> CompiledSettings:
     """Compile a configuration, and copy its rule lists into the folder."""
     scope, seeds = config.scope, seeds_of(config)
     include = scope.include or tuple(seeds_scope(seeds))
-    lists = _read_lists((*include, *scope.exclude))
+    paths = dict.fromkeys(map(list_of, (*include, *scope.exclude)))
+    lists: Lists = {path: canonical_list(path) for path in paths if path}
     compiled_scope = compile_scope(include, scope.exclude, types=scope.types, queries=scope.queries, lists=lists)
     copies = {path: lists_folder / f"{_digest(rules)}.rules" for path, rules in lists.items()}
     _write_copies(lists_folder, {copies[path]: rules for path, rules in lists.items()})
@@ -99,10 +100,6 @@ def _mark(config: Config, include: Sequence[str], copies: dict[str, Path]) -> st
     # Only where there are any, so that the marks of older collections stay valid.
     own = [list(limits.host_budgets)] if limits.host_budgets else []
     return _digest([json.dumps([sorted(config.collection.seeds), rules, asdict(other), budgets, *own])])
-
-
-def _read_lists(rules: Iterable[str]) -> Lists:
-    return {path: canonical_list(path) for path in dict.fromkeys(map(list_of, rules)) if path}
 
 
 def _write_copies(folder: Path, copies: dict[Path, Sequence[str]]) -> None:
@@ -164,27 +161,12 @@ def encode_read_settings(config: Config) -> bytes:
 
 
 def _encoded(config: Config) -> bytes:
-    scope = config.scope
     _check_processors(config.parse.processors)
-    return encode(
-        ReadSettings(
-            scope.include,
-            scope.exclude,
-            scope.types,
-            scope.queries,
-            scope.max_depth,
-            scope.url_rules,
-            config.archive.requisites,
-            config.courtesy.robots,
-            config.courtesy.user_agent,
-            {name: each for name, each in asdict(config.limits).items() if isinstance(each, (int, float))},
-            config.parse.text,
-            config.archive.answers,
-            config.parse.processors,
-            index=config.index.enabled,
-            signals=(config.refresh.keep and config.refresh.signals) or bool(config.signals.websub),
-        )
-    )
+    signals = (config.refresh.keep and config.refresh.signals) or bool(config.signals.websub)
+    # Children need no budgets of hosts, of which there may be thousands.
+    limits, courtesy = replace(config.limits, host_budgets=()), config.courtesy
+    sections = (config.scope, limits, config.parse, config.archive)
+    return encode(ReadSettings(*sections, courtesy.user_agent, courtesy.robots, config.index.enabled, signals))
 
 
 def _check_processors(names: Sequence[str]) -> None:
@@ -201,7 +183,7 @@ def check_crawl(config: Config) -> None:
     encode_read_settings(config)
     order_named(config.collection.order)
     if config.collection.order == focused.name:
-        from teia.crawler.child.topic import check_focus
+        from teia.crawler.child.focus import check_focus
 
         check_focus(config)
     if not config.courtesy.contact.strip():

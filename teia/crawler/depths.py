@@ -2,7 +2,7 @@
 
 The set of pages within `scope.max_depth` must depend on the web alone, not on the server that answered first. So when a
 page that was read already turns out to be closer to a seed (shorter_paths.py), its links are processed once more. They
-come from the metadata record of its capture, not from the server, and are evaluated as any page's (follow_links.py).
+come from the metadata record of its capture, not from the server, and are evaluated as any page's (links.py).
 Known links become less deep. Links that had been too deep are queued, and are counted from now on. Nothing is counted
 twice.
 
@@ -18,7 +18,7 @@ from functools import partial
 
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.compiled_settings import CompiledSettings
-from teia.crawler.follow_links import (
+from teia.crawler.links import (
     FrontierUrl,
     LinkCheck,
     LinkDecision,
@@ -26,9 +26,10 @@ from teia.crawler.follow_links import (
     evaluate_link,
     evaluate_links,
     evaluate_requisite,
+    field_of,
+    outlinks_of,
 )
 from teia.crawler.open_cell import Cell
-from teia.crawler.outlinks import field_of, outlinks_of
 from teia.errors import StoreError
 from teia.frontier.cell import counted_links, mail, shorter_paths
 from teia.frontier.cell.rows import FoundUrl

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from teia.crawler.outlinks import outlinks_of
+from teia.crawler.links import outlinks_of
 from teia.errors import CorruptFile, StoreError
 from teia.frontier.cell.alias_evidence import alias_row, url_at_main
 from teia.frontier.cell.cell import FrontierCell

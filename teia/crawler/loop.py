@@ -265,7 +265,7 @@ class Crawler:
             if refusal is not None:
                 self._refuse(crawl, queue, *refusal)
                 continue
-            if needs_probe(queue, item, crawl.config.sites.probe_after_pages):
+            if not queue.is_probed and needs_probe(queue, item, crawl.config.sites.probe_after_pages):
                 queue_probe(queue, item)
                 continue
             parts = split(item.url)

@@ -14,23 +14,26 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from teia.clock import Clock
+from teia.crawler.visit import ActiveVisit
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.change_order import reorder_queue
 from teia.frontier.cell.journal import Journal
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.order import Order
+from teia.frontier.queue.schedule import HostQueue
 from teia.frontier.tables.pages import find_page
 from teia.frontier.traps.watch import TrapWatch
 from teia.index.handover import Handover
+from teia.records import Outcome
 from teia.sqlite import log_bytes
-from teia.store.archive import ArchiveWriter, Position, archive_path
+from teia.store.archive import ArchiveWriter, Position
 from teia.store.reader import ArchiveReader
 from teia.store.root import CellFolder
 from teia.urls import site_of, slot_of
@@ -61,6 +64,8 @@ class Cell:
     ) -> None:
         self.number = folder.number
         self.folder = folder
+        self.log_folder = folder.log
+        self._reader = ArchiveReader(folder.archive)
         self.frontier = FrontierCell(folder.frontier, order, journal=journal)
         self._archive_arguments = (folder.archive, collection, folder.number, file_bytes, clock)
         self._is_elsewhere, self._may_cut = is_elsewhere, may_cut
@@ -81,9 +86,33 @@ class Cell:
         is_elsewhere = start is not None and self._is_elsewhere(self.folder.archive / start.file, start.offset)
         return ArchiveWriter(*self._archive_arguments, start, past_damage=is_elsewhere)
 
-    def watch_traps(self, max_depth: int) -> None:
-        """Detect traps among the URLs of this cell from now on; links are followed to `max_depth`."""
-        self.watch = self.frontier.watch = TrapWatch(self.frontier, max_depth)
+    def note_visit(self, visit: ActiveVisit) -> None:
+        """Report a visited page to the trap detector, inside the transaction that settles it."""
+        watch, queue, item, result = self.watch, visit.queue, visit.item, visit.result
+        if watch is None or item.purpose != "page":
+            return
+        was_answered = visit.fetched is not None and visit.fetched.status != 0
+        watch.note_returned(queue.host_id, item, was_answered=was_answered)
+        if result is None or visit.fetched is None:
+            return
+        if result.traps:
+            watch.count_refused(queue.host_id, queue.host, result.traps)
+        # Only first visits tell the value of a pattern.
+        if item.visits:
+            return
+        if visit.fetched.status in {404, 410} or visit.outcome == Outcome.SOFT_404:
+            watch.count_visit(queue.host_id, queue.host, item, b"", 0)
+        elif 200 <= visit.fetched.status < 300:
+            watch.count_visit(queue.host_id, queue.host, item, result.text_digest or result.digest, result.outline)
+
+    def next_urls(
+        self, queue: HostQueue, limit: int, skip: Collection[int], now_s: float
+    ) -> tuple[list[QueuedUrl], bool]:
+        """Return a host's next URLs, and whether the trap detector holds more back until these are read."""
+        if self.watch is None:
+            return self.frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s), False
+        choice = self.watch.admit(queue.host_id, queue.host, limit, skip, now_s)
+        return choice.items, choice.held
 
     def with_readable_capture(self, item: QueuedUrl, host_id: int, host: str) -> QueuedUrl:
         """Return a URL to be revisited, without its earlier capture if that cannot be read any more.
@@ -96,11 +125,11 @@ class Cell:
         page = find_page(self.frontier, (slot_of(site_of(host)), host_id, item.key))
         if page is None or not page.file:
             return item
-        path = archive_path(self.folder.archive, page.file)
+        path = self._reader.path_of(page.file)
         if not path.exists() and self._is_elsewhere(path, 0):
             return item
         try:
-            ArchiveReader(self.folder.archive).read(page.file, page.offset)
+            self._reader.read(page.file, page.offset)
         except StoreError as error:
             logger.warning(
                 "the capture of %s cannot be read (%s); the next response is stored in full", item.url, error
@@ -147,6 +176,10 @@ class Cell:
             closing.callback(self.frontier.shrink_log, CLOSE_WAIT_S)
             closing.callback(self.archive.close)
             closing.callback(self.handover.close)
+
+
+Touched = list[tuple[Cell, list[tuple[int, str]]]]
+"""Hosts of cells with new work or another order, as (number, name)."""
 
 
 def committed_position(frontier: FrontierCell) -> Position | None:

@@ -24,9 +24,9 @@ RULE_HOPS = 3
 
 
 def hints_of(visit: ActiveVisit, order: Order, promises_by_kind: Mapping[int, float]) -> Iterable[Hint | None]:
-    """Return a hint for each link of a page, in their order; None for each where the order wants no hints."""
+    """Return a hint for each link of a page, in their order, for an order that needs them; None for a link without."""
     result = visit.result
-    if not order.needs_hints or result is None:
+    if result is None:
         return repeat(None)
     if order.sample_size:
         page = Hint(page=visit.item.key)

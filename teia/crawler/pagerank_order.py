@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.crawler.open_cell import Cell
+from teia.crawler.open_cell import Cell, Touched
 from teia.errors import CorruptFile
 from teia.frontier.cell.pagerank_scores import apply_scores, is_ranked_by, use_link_worth
 from teia.graph.rankfile import NO_STAMP, RankFile
@@ -44,12 +44,12 @@ class CrawlPageRank:
                     use_link_worth(cell.frontier, self._file)
                 self.has_pending_work = True
 
-    def rank_again(self) -> list[tuple[Cell, list[tuple[int, str]]]]:
+    def rank_again(self) -> Touched:
         """Rank URLs by new scores, as many as there is time for; return hosts whose queue has changed."""
         if self._clock.ticks_s() >= self._reload_at:
             self._reload()
         until = self._clock.ticks_s() + RANK_S
-        moved: list[tuple[Cell, list[tuple[int, str]]]] = []
+        moved: Touched = []
         while self.has_pending_work and self._clock.ticks_s() <= until:
             # Positions are stored in the cells, so that after a crash the first unfinished one is found again.
             cell = next((each for each in self._cells if not is_ranked_by(each.frontier, self._file)), None)

@@ -97,7 +97,8 @@ class ProxyCollector:
     ) -> None:
         self._crawler, self._crawl, self._fetcher = crawler, crawl, fetcher
         self._robots, self._schedule, self._clock = robots, schedule, clock
-        self._announced = crawl.committer.visit_requests.announced
+        assert crawl.committer.announced is not None, "a collection with a socket takes announcements"
+        self._announced = crawl.committer.announced
         self._proxy = proxy_of(crawl.config.signals.proxy)
         self._second_s = clock.factor if isinstance(clock, FastClock) else 1.0  # the cache uses real seconds
         self._waiting: dict[CacheRequest, int] = {}

@@ -220,7 +220,7 @@ class Crawl:
     def is_done(self) -> bool:
         """True if nothing is left to do, under way or worth waiting for."""
         waits = self._open_visits or self._seeds or self._low_buffers or self.is_committing or self._has_later()
-        waits = waits or self._must_reevaluate or self._must_propagate or self.committer.visit_requests.is_waiting
+        waits = waits or self._must_reevaluate or self._must_propagate or bool(self.committer.pending_work())
         if self.committer.refresh is not None and not waits:
             waits = self.committer.refresh.has_pages or self.committer.refresh.has_pending_work
         return not waits and all(queue.head is None or queue.parked for queue in self.queues.values())
@@ -270,7 +270,7 @@ class Crawl:
             return None
         if item.purpose == PROBE and not self.is_in_scope(item.url):
             return Outcome.OUT_OF_SCOPE, "excluded by the settings of the collection"
-        if self.aliases.stands_for_other(queue, item):
+        if queue.alias_of and self.aliases.stands_for_other(queue, item):
             return Outcome.ALIAS, f"{queue.host} is an alias of {queue.alias_of}"
         try:
             if item.purpose == "page" and not self.compiled.admits(item.url, item.depth, item.found_by):
@@ -383,7 +383,7 @@ class Crawl:
         if self.is_ending:
             # Requests of the user are applied even if the crawl itself has nothing to do.
             may_request = not self.is_winding_up and now - self.last_group >= REFILL_PAUSE_S
-            return self.has_uncommitted or (may_request and self.committer.visit_requests.is_waiting)
+            return self.has_uncommitted or (may_request and bool(self.committer.pending_work()))
         # A failed group is tried again before anything else.
         wanted = True if self._group is not None else self.ownership.wants_commit(now)
         if wanted is not None:
@@ -394,20 +394,10 @@ class Crawl:
         nothing_else_is_under_way = self._open_visits == len(self.uncommitted)
         if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= commit.every_s):
             return True
-        waits = (
-            self._low_buffers
-            or self._seeds
-            or self._parked
-            or self._must_reevaluate
-            or self._must_propagate
-            or self._must_rank
-        )
-        waits = waits or (self.committer.refresh is not None and self.committer.refresh.has_pending_work)
-        return bool(waits or self.committer.visit_requests.is_waiting) and now - self.last_group >= REFILL_PAUSE_S
-
-    @property
-    def _must_rank(self) -> bool:
-        return self.committer.pagerank is not None and self.committer.pagerank.has_pending_work
+        waits = self._low_buffers or self._seeds or self._parked or self._must_reevaluate or self._must_propagate
+        for planner in (self.committer.pagerank, self.committer.refresh):
+            waits = waits or (planner is not None and planner.has_pending_work)
+        return bool(waits or self.committer.pending_work()) and now - self.last_group >= REFILL_PAUSE_S
 
     @property
     def has_uncommitted(self) -> bool:
@@ -490,7 +480,7 @@ class Crawl:
             queue.received_bytes = max(queue.received_bytes, received)
         for name, patterns in result.blocked_patterns.items():
             self._drop_blocked(self.queues[name], patterns)
-        for name in self.committer.visit_requests.take_changed_hosts():
+        for name in self.committer.bulk.take_changed_hosts():
             self._forget_buffer(name)
         for (_, name), host_id in result.hosts.items():
             queue = self.host_queue(name, host_id, schedule)
@@ -564,7 +554,8 @@ class Crawl:
         if visit.was_requested:
             counts.requests += 1
             counts.bytes_received += visit.bytes_received
-        self.committer.visit_requests.announced.note_visit(visit)
+        if self.committer.announced is not None:
+            self.committer.announced.note_visit(visit)
         if visit.result is not None:
             counts.links += visit.result.links_seen
             counts.pages += visit.item.purpose == "page" and bool(visit.result.payload_bytes)

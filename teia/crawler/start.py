@@ -32,7 +32,7 @@ from teia.crawler.proxy_collector import run_collectors
 from teia.crawler.resources import PER_CHILD, DiskSpace, allot_sockets, count_open_files, raise_limit
 from teia.crawler.robots import RobotsCache
 from teia.crawler.running_collection import Crawl, delay_entry
-from teia.crawler.signals_in.announcements import open_announcements
+from teia.crawler.signals_in.announcements import Announcements, open_announcements, takes_announcements
 from teia.crawler.write_cdxj import indexing
 from teia.errors import StoreError, TeiaError
 from teia.fetch.curl import CurlFetcher
@@ -48,6 +48,7 @@ from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
 from teia.frontier.queue.order import focused, order_named, pagerank
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostSchedule
+from teia.frontier.traps.watch import TrapWatch
 from teia.parse.children.pool import ChildLimits, ChildPool
 from teia.parse.children.spawn import ZygoteProcess
 from teia.records import Outcome
@@ -72,7 +73,7 @@ def _focus_of(root: Root, config: Config, clock: Clock) -> Focus | None:
     """Return the topic of a focused crawl; other orders do not load the learning code."""
     if config.collection.order != focused.name:
         return None
-    from teia.crawler.child.topic import focus_of
+    from teia.crawler.child.focus import focus_of
 
     return focus_of(root, config, clock)
 
@@ -89,19 +90,23 @@ def open_crawls(
     """Open the collections for writing, as the last commit left them.
 
     `since_s` holds the collections whose known pages are all to be visited again, unless they were since then
-    (visit_all_again.py). With `park`, a collection that cannot be opened or closed is reported to it and left out,
-    without delaying the others.
+    (visit_all_again.py). With `park`, a collection whose settings are wrong, or that cannot be opened or closed, is
+    reported to it and left out, without delaying the others; StoreError if none is left.
     """
     with ExitStack() as stack:
         crawls: list[Crawl] = []
         for config in configs:
             opening = _open_crawl(root, config, len(crawls), ledger, clock, since_s)
             try:
+                if park is not None:
+                    check_crawl(config)
                 crawls.append(stack.enter_context(_IsolatedCrawl(opening, config.collection.name, park)))
             except TeiaError as error:
                 if park is None:
                     raise
                 park(config.collection.name, error)
+        if park is not None and not crawls:
+            raise StoreError(f"{root.path}: none of its collections can be crawled")
         yield crawls
 
 
@@ -131,35 +136,21 @@ def _open_crawl(
     root: Root, config: Config, number: int, ledger: Ledger, clock: Clock, since_s: Mapping[str, float] | None
 ) -> Iterator[Crawl]:
     """Open one collection for writing."""
+    folder = root.collection(config.collection.name)
     with ExitStack() as stack:
-        folder = root.collection(config.collection.name)
         with sqlite_errors(folder.path):
-            crawl = _build_crawl(root, folder, config, number, ledger, clock, since_s, stack)
+            focus = _focus_of(root, config, clock)
+            cells = stack.enter_context(_open_cells(folder, config, clock))
+            if focus is not None:
+                agree_on_kinds(cells, focus)
+            crawl = build_crawl(folder, config, cells, folder.starts(), ledger, clock, since_s, stack)
+            crawl.number, crawl.read_settings = number, with_focus(crawl.read_settings, focus)
+            _retry_seeds(crawl, clock.now_s())
+            if config.sites.aliases:
+                crawl.load_aliases()
         yield crawl
         if crawl.committer.aliases is not None:
             crawl.committer.aliases.close()
-
-
-def _build_crawl(
-    root: Root,
-    folder: CollectionFolder,
-    config: Config,
-    number: int,
-    ledger: Ledger,
-    clock: Clock,
-    since_s: Mapping[str, float] | None,
-    stack: ExitStack,
-) -> Crawl:
-    focus = _focus_of(root, config, clock)
-    cells = stack.enter_context(_open_cells(folder, config, clock))
-    if focus is not None:
-        agree_on_kinds(cells, focus)
-    crawl = build_crawl(folder, config, cells, folder.starts(), ledger, clock, since_s, stack)
-    crawl.number, crawl.read_settings = number, with_focus(crawl.read_settings, focus)
-    _retry_seeds(crawl, clock.now_s())
-    if config.sites.aliases:
-        crawl.load_aliases()
-    return crawl
 
 
 def build_crawl(
@@ -196,9 +187,11 @@ def build_crawl(
     crawl = Crawl(0, folder.name, config, committer, starts, compiled.read_settings, compiled)
     crawl.ownership = own(crawl)
     crawl.add_seeds([seed for seed in compiled.seeds if crawl.ownership.owns(split(seed).host)])
-    stack.enter_context(
-        open_announcements(committer.visit_requests.announced, folder.signals, config, crawl.is_in_scope)
-    )
+    # A node has made its own, because others may forward some to it.
+    if committer.announced is None and takes_announcements(folder.signals, config):
+        committer.announced = Announcements(cells, starts, clock)
+    if committer.announced is not None:
+        stack.enter_context(open_announcements(committer.announced, folder.signals, config, crawl.is_in_scope))
     return crawl
 
 
@@ -215,7 +208,7 @@ def _open_cells(folder: CollectionFolder, config: Config, clock: Clock) -> Itera
     opened = [each.result() for each in opening if each.exception() is None]
     try:
         yield [each.result() for each in opening]
-        for rolled in _run_parallel(lambda cell: roll_out(cell.frontier, cell.folder.log, ROLL_OUT_AT_END), opened):
+        for rolled in _run_parallel(lambda cell: roll_out(cell.frontier, cell.log_folder, ROLL_OUT_AT_END), opened):
             rolled.result()
     finally:
         for closed in _run_parallel(Cell.close, opened):
@@ -227,7 +220,7 @@ def open_cell(folder: CellFolder, collection: str, config: Config, clock: Clock,
     order = order_named(config.collection.order, config.sydney)
     cell = Cell(folder, collection, order, config.archive.file_bytes, clock, **of_node)
     if config.sites.traps and config.parse.text:  # without their text all pages look alike
-        cell.watch_traps(config.scope.max_depth)
+        cell.watch = cell.frontier.watch = TrapWatch(cell.frontier, config.scope.max_depth)
     return cell
 
 
@@ -321,30 +314,6 @@ def _close_ledger(
         ledger.close(clean=is_clean, now_s=clock.now_s())
 
 
-@contextmanager
-def _open_valid(
-    root: Root,
-    configs: Sequence[Config],
-    ledger: Ledger,
-    clock: Clock,
-    since_s: Mapping[str, float] | None,
-    park: Park,
-) -> Iterator[list[Crawl]]:
-    """Open the collections without errors and report the others to `park`; StoreError if none can be opened."""
-    valid = []
-    for config in configs:
-        try:
-            check_crawl(config)
-        except TeiaError as error:
-            park(config.collection.name, error)
-        else:
-            valid.append(config)
-    with open_crawls(root, valid, ledger, clock, since_s, park) as crawls:
-        if not crawls:
-            raise StoreError(f"{root.path}: none of its collections can be crawled")
-        yield crawls
-
-
 # ---- the whole ------------------------------------------------------------------------------------------------------
 
 OpenCrawls = Callable[
@@ -371,7 +340,7 @@ async def open_crawler(
     `open_crawls`; a node of a cluster passes its own version of that function as `open_collections`. With `park`, a
     collection with an error is reported to it and does not delay the others.
     """
-    open_collections = open_collections if park is None else partial(_open_valid, park=park)
+    open_collections = open_collections if park is None else partial(open_crawls, park=park)
     descriptors = raise_limit()
     ledger, politeness, is_clean = Ledger(root.path / "ledger.sqlite"), Politeness(merge_courtesy(configs)), False
     opened_crawls: list[Crawl] = []

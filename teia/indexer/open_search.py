@@ -229,7 +229,7 @@ class FrontierFacts:
         return None
 
     def _fresh(self, lookup: Lookup, seen: PageSummary, key: int) -> float | None:
-        from teia.crawler.keep_fresh.page_freshness import (
+        from teia.crawler.keep_fresh.freshness import (
             freshness_of,  # imports scipy, only for collections whose pages are revisited
         )
 

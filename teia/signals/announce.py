@@ -10,9 +10,11 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import NamedTuple
 
-from teia.sqlite import Schema, transaction
+from teia.sqlite import Schema, open_database, open_to_read, sqlite_errors, transaction
 
 PROXY = "proxy"
 """Kind of signal from a Squid's helper: a user requests this page now."""
@@ -50,18 +52,16 @@ class Announcement(NamedTuple):
 
 
 class AnnouncementInbox:
-    """Waiting announcements, and counts of each kind by result. `db` was opened with this module's tables."""
+    """Waiting announcements, and counts of each kind by result.
+
+    `db` was opened with this module's tables; other modules keep tables of their own beside them.
+    """
 
     def __init__(self, db: sqlite3.Connection, most: int = MOST) -> None:
-        self._db, self._most = db, most
-
-    @property
-    def db(self) -> sqlite3.Connection:
-        """Connection for modules that keep tables of their own beside these."""
-        return self._db
+        self.db, self._most = db, most
 
     def close(self) -> None:
-        self._db.close()
+        self.db.close()
 
     def put(self, announcements: Iterable[Announcement]) -> int:
         """Queue announcements; return how many there was room for, repeats among them."""
@@ -69,7 +69,7 @@ class AnnouncementInbox:
         for each in announcements:
             by_kind[each.kind].append(each)
         accepted = 0
-        with transaction(self._db):
+        with transaction(self.db):
             for kind, batch in by_kind.items():
                 accepted += self._put(kind, batch)
         return accepted
@@ -80,11 +80,11 @@ class AnnouncementInbox:
         # A repetition needs no room: it only raises the count of a signal that waits already.
         repeat_sql = "UPDATE inbox SET times = times + ?, reported_s = max(reported_s, ?) WHERE kind = ? AND url = ?"
         for url, _, reported_s, seen_s, times in batch:
-            if self._db.execute(repeat_sql, (times, reported_s, kind, url)).rowcount:
+            if self.db.execute(repeat_sql, (times, reported_s, kind, url)).rowcount:
                 repeated += times
                 accepted += 1
             elif room > 0:
-                self._db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?)", (kind, url, reported_s, seen_s, times))
+                self.db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?)", (kind, url, reported_s, seen_s, times))
                 repeated += times - 1
                 room -= 1
                 accepted += 1
@@ -95,7 +95,7 @@ class AnnouncementInbox:
 
     def waiting(self, kind: str) -> int:
         """Count the waiting signals of a kind."""
-        return int(self._db.execute("SELECT count(*) FROM inbox WHERE kind = ?", (kind,)).fetchone()[0])
+        return int(self.db.execute("SELECT count(*) FROM inbox WHERE kind = ?", (kind,)).fetchone()[0])
 
     def due(self, kind: str, before_s: float, limit: int) -> list[Announcement]:
         """Return those received before a time, the oldest first; they wait until they are settled."""
@@ -103,32 +103,40 @@ class AnnouncementInbox:
             SELECT url, kind, reported_s, seen_s, times FROM inbox WHERE kind = ? AND seen_s <= ?
             ORDER BY seen_s LIMIT ?
         """
-        return [Announcement(*row) for row in self._db.execute(sql, (kind, before_s, limit))]
+        return [Announcement(*row) for row in self.db.execute(sql, (kind, before_s, limit))]
 
     def settle(self, kind: str, urls: Iterable[str]) -> None:
         """Remove processed announcements."""
-        with transaction(self._db):
-            self._db.executemany("DELETE FROM inbox WHERE kind = ? AND url = ?", [(kind, url) for url in urls])
+        with transaction(self.db):
+            self.db.executemany("DELETE FROM inbox WHERE kind = ? AND url = ?", [(kind, url) for url in urls])
 
     # -- counts --------------------------------------------------------------------------------------------
 
     def count(self, kind: str, numbers: Mapping[str, int]) -> None:
         """Add to the counts of a kind of signal."""
-        with transaction(self._db):
+        with transaction(self.db):
             self._add(kind, numbers)
 
     def _add(self, kind: str, numbers: Mapping[str, int]) -> None:
         sql = "INSERT INTO counts VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET number = number + excluded.number"
-        self._db.executemany(sql, [(kind, what, number) for what, number in numbers.items() if number])
+        self.db.executemany(sql, [(kind, what, number) for what, number in numbers.items() if number])
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Return the lifetime counts, by kind."""
-        return counts_of(self._db)
+        """Return the lifetime counts, by kind and result."""
+        found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        for kind, what, number in self.db.execute("SELECT kind, what, number FROM counts ORDER BY kind, what"):
+            found[kind][what] = number
+        return dict(found)
 
 
-def counts_of(db: sqlite3.Connection) -> dict[str, dict[str, int]]:
-    """Return all counts of an inbox, by kind."""
-    found: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for kind, what, number in db.execute("SELECT kind, what, number FROM counts ORDER BY kind, what"):
-        found[kind][what] = number
-    return dict(found)
+def open_inbox(path: Path) -> AnnouncementInbox:
+    """Open a collection's inbox for reading and writing; it is made if it is missing."""
+    return AnnouncementInbox(open_database(path, SCHEMA))
+
+
+def counts_in(path: Path) -> dict[str, dict[str, int]]:
+    """Return the counts of a collection's inbox, which may be missing."""
+    if not path.exists():
+        return {}
+    with closing(AnnouncementInbox(open_to_read(path, SCHEMA))) as inbox, sqlite_errors(path):
+        return inbox.counts()

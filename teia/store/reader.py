@@ -112,9 +112,13 @@ class ArchiveReader:
         for path, end in files:
             yield from file_records(path, on_damage, end, self._max_record_bytes)
 
+    def path_of(self, file: str) -> Path:
+        """Return the path of a file that the frontier, the fetch log or a CDXJ line names."""
+        return archive_path(self._folder, file)
+
     def read(self, file: str, offset: int) -> ArchiveRecord:
-        """Return the record at a place that the frontier, the fetch log or a CDXJ line names."""
-        path = archive_path(self._folder, file)
+        """Return the record at a place in one of those files."""
+        path = self.path_of(file)
         if path.name != file or not path.is_file():
             raise StoreError(f"{file}: file not found in {self._folder}")
         with disk_errors(path, "read"), path.open("rb") as stream:

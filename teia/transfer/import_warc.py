@@ -21,8 +21,8 @@ from isal import igzip_lib
 from teia.crawler.child import answer_reader
 from teia.crawler.child.messages import ReadResult, decode_result, encode_parts
 from teia.crawler.commit import CommitGroup
+from teia.crawler.links import field_of
 from teia.crawler.lookup import SAME_TIME_S
-from teia.crawler.outlinks import field_of
 from teia.crawler.verdicts import task_for
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.retry import verdict

@@ -30,7 +30,7 @@ from teia.crawler.child.messages import FoundLink
 from teia.crawler.commit import CommitResult
 from teia.crawler.compiled_settings import CompiledSettings, compile_settings
 from teia.crawler.depths import links_of_capture
-from teia.crawler.outlinks import MAX_OUTLINKS, outlinks_of
+from teia.crawler.links import MAX_OUTLINKS, outlinks_of
 from teia.crawler.sites.aliases import AliasBook
 from teia.crawler.start import open_crawls
 from teia.errors import StoreError

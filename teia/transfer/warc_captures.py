@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from teia.config.sections import LimitSettings
-from teia.crawler.outlinks import field_of
+from teia.crawler.links import field_of
 from teia.durable import disk_errors
 from teia.errors import CorruptFile, StoreError
 from teia.frontier.cell.soft404 import probe_path

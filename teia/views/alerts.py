@@ -17,7 +17,7 @@ from typing import Any
 
 from teia.collections.reports import CrawlReports
 from teia.collections.series import MIN_REVISITED
-from teia.crawler.keep_fresh.bound import WEEK_S, days
+from teia.crawler.keep_fresh.freshness import WEEK_S, days
 from teia.crawler.resources import LOW_SHARE
 from teia.lib.message import Message
 from teia.views.hosts import HostTable

@@ -27,7 +27,7 @@ from teia.clock import iso_utc
 from teia.collections.stored import saved
 from teia.config.sections import Config, RefreshSettings
 from teia.crawler.fetch_rows import with_serial
-from teia.crawler.keep_fresh.bound import WEEK_S
+from teia.crawler.keep_fresh.freshness import WEEK_S
 from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S
 from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from teia.collections.stored import saved
 from teia.config.sections import Config
-from teia.crawler.keep_fresh.bound import WEEK_S
+from teia.crawler.keep_fresh.freshness import WEEK_S
 from teia.crawler.robots import stored_crawl_delay_s
 from teia.frontier.cell.schema import (
     LANE_DUE,

@@ -14,8 +14,8 @@ from itertools import islice
 
 import numpy as np
 
+from teia.crawler.links import leads_to
 from teia.crawler.lookup import Lookup
-from teia.crawler.outlinks import leads_to
 from teia.errors import CorruptFile
 from teia.graph.rankfile import RankFile
 from teia.index.position import read_position

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 from teia.clock import Clock, iso_utc
 from teia.config.sections import Config
-from teia.crawler.keep_fresh.page_freshness import freshness_of, rate_of_peers
+from teia.crawler.keep_fresh.freshness import freshness_of, rate_of_peers
 from teia.crawler.lookup import Lookup, UrlEntry, alias_note, main_url
 from teia.crawler.signals_in.site_hints import source_trust
 from teia.crawler.sites.soft404 import soft_404_note

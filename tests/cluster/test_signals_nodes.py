@@ -13,11 +13,11 @@ from pathlib import Path
 import uvloop
 
 from teia.clock import WallClock
-from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.signals_in.indexnow import receive
 from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
 from teia.lab.server.squid import OUTGOING, squid_process
+from teia.signals.announce import counts_in
 from teia.signals.indexnow import read_ping
 from teia.store.root import open_root
 from tests.crawler.test_proxy_collector import CACHEABLE, ask, needs_squid

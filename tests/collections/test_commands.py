@@ -10,10 +10,10 @@ import pytest
 
 from teia.api import flags_of
 from teia.clock import VirtualClock
-from teia.crawler.child.topic import FILE_NAME
+from teia.crawler.child.focus import FILE_NAME
 from teia.crawler.fetch_rows import fetch_log
+from teia.crawler.links import field_of
 from teia.crawler.lookup import Lookup
-from teia.crawler.outlinks import field_of
 from teia.errors import ConfigError
 from teia.frontier.cell import trails
 from teia.frontier.queue.order import ORDERS

@@ -42,8 +42,8 @@ class Target:
             self.done.append(url)
             return self.done.count(url) > 1  # queued by the second look
 
-        requests = SimpleNamespace(accept=visit, bulk=SimpleNamespace(accept=bulk))
-        crawl: Any = SimpleNamespace(committer=SimpleNamespace(visit_requests=requests))
+        visits, bulks = SimpleNamespace(accept=visit), SimpleNamespace(accept=bulk)
+        crawl: Any = SimpleNamespace(committer=SimpleNamespace(visit_requests=visits, bulk=bulks))
         crawler: Any = SimpleNamespace(reread_robots=lambda *_: False)
         return OpenCrawl(crawler, crawl) if self.is_open and name == "main" else None
 

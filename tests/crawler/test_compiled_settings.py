@@ -79,8 +79,8 @@ def test_children_read_a_copy_that_the_user_cannot_pull_away(tmp_path: Path) -> 
     second = compiled(tmp_path, include=("suffix:.test",), exclude=(f"list:{blocked}",))
     blocked.unlink()
     for of, url in ((first, "http://b.test/"), (second, "http://c.test/")):
-        read_settings = decode_settings(of.read_settings)
-        in_child = compile_scope(read_settings.include, read_settings.exclude)
+        scope = decode_settings(of.read_settings).scope
+        in_child = compile_scope(scope.include, scope.exclude)
         for each in ("http://a.test/", "http://b.test/", "http://c.test/"):
             assert in_child.allows(each) == of.scope.allows(each) == (each != url)
     assert first.mark != second.mark, "another content is another scope"
@@ -94,7 +94,7 @@ def test_copies_that_nobody_reads_are_removed_at_the_next_start(tmp_path: Path) 
     assert len(list((tmp_path / "lists").iterdir())) == 2
     remove_old_copies(tmp_path / "lists", last)
     (kept,) = (tmp_path / "lists").iterdir()
-    assert str(kept) in decode_settings(last.read_settings).exclude[0]
+    assert str(kept) in decode_settings(last.read_settings).scope.exclude[0]
 
 
 def test_a_seed_is_checked_also_where_the_scope_does_not_come_from_it() -> None:

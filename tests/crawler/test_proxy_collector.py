@@ -17,13 +17,13 @@ import uvloop
 from teia.clock import WallClock
 from teia.collections.stored import configure
 from teia.crawler.proxy_collector import age_s
-from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.start import open_crawler
 from teia.errors import ConfigError
 from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
 from teia.lab.server.squid import OUTGOING, Squid, squid_process
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
+from teia.signals.announce import counts_in
 from teia.store.root import open_root
 from teia.transfer.politeness_audit import audit_politeness
 from teia.transfer.read_all import known_urls

@@ -19,12 +19,12 @@ from teia.crawler.proxy_collector import AT_ONCE, MISTRUST_TICKS, ProxyCollector
 from teia.crawler.robots import RobotsCache
 from teia.crawler.signals_in import announcements
 from teia.crawler.signals_in.for_other_nodes import HostOwners
-from teia.crawler.signals_in.inbox import counts_in
 from teia.errors import ConfigError
 from teia.fetch.fetcher import FetchRequest
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostSchedule
 from teia.records import Fetched
+from teia.signals.announce import counts_in
 from teia.signals.datagrams import AnnouncementSocket, Datagram
 from tests.crawler.offline import OfflineCrawl, offline_crawl
 
@@ -135,7 +135,8 @@ def test_a_new_page_whose_host_moved_to_another_node_during_the_cache_request_is
         crawl.run()
         proxy, is_here = Proxy(crawl), [True]
         elsewhere = HostOwners(lambda _: 0, lambda _: is_here[0])
-        crawl.crawl.committer.visit_requests.announced.owners = elsewhere
+        assert crawl.crawl.committer.announced is not None
+        crawl.crawl.committer.announced.owners = elsewhere
         proxy.announce(f"{HERE}/new")
         crawl._commit(CommitGroup())
         proxy.turns()

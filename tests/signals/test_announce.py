@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from teia.crawler.signals_in.inbox import counts_in, open_inbox
-from teia.signals.announce import PROXY, Announcement, AnnouncementInbox
+from teia.signals.announce import PROXY, Announcement, AnnouncementInbox, counts_in, open_inbox
 
 
 def announcement(url: str, seen_s: float = 1.0, kind: str = PROXY, times: int = 1) -> Announcement:
@@ -36,7 +35,7 @@ def test_a_repeated_signal_is_one_announcement_and_keeps_its_place(tmp_path: Pat
 def test_a_flood_is_dropped_and_counted_by_kind(tmp_path: Path) -> None:
     path = tmp_path / "signals.sqlite"
     inbox = open_inbox(path)
-    small = AnnouncementInbox(inbox._db, most=10)
+    small = AnnouncementInbox(inbox.db, most=10)
     kept = small.put([announcement(f"http://a/{n}") for n in range(50)] + [announcement("http://a/1", kind="indexnow")])
     assert kept == 11
     assert small.waiting(PROXY) == 10

@@ -83,7 +83,7 @@ def _print(collection: str, found: WhatIf) -> None:
 
 
 def _rows(side: Side) -> dict[str, str]:
-    from teia.crawler.keep_fresh.bound import days
+    from teia.crawler.keep_fresh.freshness import days
 
     terms, fresh = side.terms, side.fresh
     return {
@@ -118,7 +118,7 @@ def _rounded(value: Any) -> Any:
 
 def _print_hosts(sides: list[Side]) -> None:
     """Print the busiest hosts of the last side, with the numbers of both sides."""
-    from teia.crawler.keep_fresh.bound import days
+    from teia.crawler.keep_fresh.freshness import days
 
     def shown(load: HostLoad | None) -> list[str]:
         if load is None:

@@ -21,6 +21,7 @@ from teia.cluster.crawl.limits import STORED
 from teia.cluster.nats.wire import NoAnswer
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.open_cell import Cell
+from teia.crawler.signals_in.announcements import Announcements
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals, HostOwners, Message
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import mail
@@ -56,7 +57,8 @@ class CellExchange:
         self.homes = SiteHomes(starts, [(cell.number, cell.frontier) for cell in cells])
         committer.steps = (self,)
         committer.cell_number = self.homes.cell_number
-        committer.visit_requests.announced.owners = HostOwners(self.homes.cell_number, self._is_here, self._forward)
+        owners = HostOwners(self.homes.cell_number, self._is_here, self._forward)
+        self.announced = committer.announced = Announcements(cells, starts, clock, owners)
         self.departures: deque[Departure] = deque()
         """Sites to be sent to other cells with the next commit; filled by the crawl's loop."""
         self.departed: list[tuple[Departure, MovedSite | None]] = []
@@ -235,7 +237,7 @@ class CellExchange:
 
     def _apply_forwarded(self) -> None:
         forwarded, self._forwarded = self._forwarded, []
-        self._committer.visit_requests.announced.forwarded.extend(forwarded)
+        self.announced.forwarded.extend(forwarded)
 
     def _forward_seeds(self, group: CommitGroup) -> None:
         """Forward seeds of a site that was sent away."""

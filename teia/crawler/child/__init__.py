@@ -3,8 +3,7 @@
 read_answer  read one answer: links, text, archive records, the hub of a feed
 messages     messages between crawler and child, as bytes
 index_entry  a page as an entry of the index
-relevance    relevance of a page and promise of its links (focused crawl)
-topic        the topic of a focused crawl
+focus        a focused crawl: its topic, the relevance of pages, the promise of links
 read_copy    read or sanitise an archived capture
 """
 

@@ -11,6 +11,7 @@ import struct
 
 import msgspec
 
+from teia.config.sections import ArchiveSettings, LimitSettings, ParseSettings, ScopeSettings
 from teia.frontier.queue.order import TOP_SCORE
 
 
@@ -45,24 +46,20 @@ class ReadTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class ReadSettings(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The parts of the configuration that a child needs to read pages."""
+    """The parts of the configuration that a child needs to read pages.
 
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
-    types: tuple[str, ...]
-    queries: bool
-    max_depth: int
-    url_rules: tuple[str, ...]
-    requisites: bool
-    obey_robots: bool
+    `index` and `signals` tell whether index entries and the statements of sitemaps and feeds are wanted.
+    """
+
+    scope: ScopeSettings
+    limits: LimitSettings
+    parse: ParseSettings
+    archive: ArchiveSettings
     agent: str
-    limits: dict[str, int | float | tuple[str, ...]]
-    text: bool = True
-    archive: bool = True
-    processors: tuple[str, ...] = ()
-    focus: Focus | None = None
+    obeys_robots: bool = True
     index: bool = False
     signals: bool = False
+    focus: Focus | None = None
 
 
 class Focus(msgspec.Struct, array_like=True, frozen=True, gc=False):

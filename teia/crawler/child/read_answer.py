@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from teia.config.sections import LimitSettings
 from teia.crawler.child.index_entry import entry_of
 from teia.crawler.child.messages import (
     FocusJudgement,
@@ -28,15 +27,16 @@ from teia.crawler.child.messages import (
     decode_task,
     encode,
 )
-from teia.crawler.follow_links import (
+from teia.crawler.links import (
+    MAX_OUTLINKS,
     FrontierUrl,
     LinkCheck,
     LinkRefusal,
     evaluate_link,
     evaluate_links,
     evaluate_requisite,
+    outlink_line,
 )
-from teia.crawler.outlinks import MAX_OUTLINKS, outlink_line
 from teia.frontier.cell.schema import AS_SITEMAP
 from teia.frontier.queue.order import NO_KIND, TOP_SCORE, Hint
 from teia.frontier.rules.scope import Scope, compile_scope
@@ -54,7 +54,7 @@ from teia.store.warc import Members, RevisitOf, page_members
 from teia.urls import host_of, resolve, site_of
 
 if TYPE_CHECKING:
-    from teia.crawler.child.relevance import CompiledFocus
+    from teia.crawler.child.focus import CompiledFocus
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -77,7 +77,6 @@ class CompiledReadSettings:
 
     read_settings: ReadSettings
     scope: Scope
-    limits: LimitSettings
     options: ParseOptions
     processors: Processors
     check_link: LinkCheck
@@ -88,19 +87,16 @@ class CompiledReadSettings:
 @lru_cache(maxsize=MAX_READINGS)
 def _compiled(settings: bytes) -> CompiledReadSettings:
     read_settings = decode_settings(settings)
-    scope = compile_scope(
-        read_settings.include, read_settings.exclude, types=read_settings.types, queries=read_settings.queries
-    )
-    limits = LimitSettings(**read_settings.limits)  # type: ignore[arg-type]  # made by asdict
-    options = ParseOptions(
-        limits, read_settings.requisites, read_settings.agent, read_settings.url_rules, read_settings.text
-    )
+    rules, limits, parse = read_settings.scope, read_settings.limits, read_settings.parse
+    scope = compile_scope(rules.include, rules.exclude, types=rules.types, queries=rules.queries)
+    requisites = read_settings.archive.requisites
+    options = ParseOptions(limits, requisites, read_settings.agent, rules.url_rules, parse.text)
     # One cache for each `ReadSettings`: other rules may treat the same URL differently.
     check_link = lru_cache(maxsize=MAX_CACHED_LINKS)(partial(evaluate_link, scope=scope, limits=limits))
     check_requisite = partial(evaluate_requisite, scope=scope, limits=limits)
-    processors = with_user_processors(read_settings.processors)
+    processors = with_user_processors(parse.processors)
     return CompiledReadSettings(
-        read_settings, scope, limits, options, processors, check_link, check_requisite, _compile_focus(read_settings)
+        read_settings, scope, options, processors, check_link, check_requisite, _compile_focus(read_settings)
     )
 
 
@@ -108,7 +104,7 @@ def _compile_focus(read_settings: ReadSettings) -> CompiledFocus | None:
     """Return the page judge of a focused crawl; other crawls do not load the code that judges text."""
     if read_settings.focus is None:
         return None
-    from teia.crawler.child.relevance import compile_focus
+    from teia.crawler.child.focus import compile_focus
 
     return compile_focus(read_settings.focus)
 
@@ -128,12 +124,12 @@ def read(payload: bytes) -> bytes:
         return encode(_read_entry(task, compiled))
     # robots.txt and probes: no links and no text are extracted.
     head = parse_head(task.head)
-    decoded = decode(head.headers, task.body, compiled.limits)
+    decoded = decode(head.headers, task.body, compiled.read_settings.limits)
     payload = decoded.payload if task.purpose == "robots" else b""
     redirect_to = _redirect(task, head.headers)
-    members = (
-        page_members(_fetched(task), decoded.dechunked, {}, None) if compiled.read_settings.archive else NO_RECORDS
-    )
+    members = NO_RECORDS
+    if compiled.read_settings.archive.answers:
+        members = page_members(_fetched(task), decoded.dechunked, {}, None)
     return encode(
         _result(
             task, task.outcome, Page(url=task.url), head.headers, members, redirect_to, payload, len(decoded.payload)
@@ -150,16 +146,17 @@ def _read_page(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
     chosen = _chosen_links(task, compiled, parsed.page, outcome, redirect_to)
     judged = None if compiled.focus is None else _judged(task, compiled.focus, parsed.page, chosen, redirect_to)
     members = NO_RECORDS
-    if compiled.read_settings.archive:
+    if compiled.read_settings.archive.answers:
         metadata = _metadata(task, parsed.page, redirect_to)
         if judged is not None and judged.kind != NO_KIND:
             metadata["relevance"] = f"{judged.relevance / TOP_SCORE:.2f}"
-        if compiled.read_settings.processors:
+        if compiled.read_settings.parse.processors:
             metadata = {**parsed.page.metadata, **metadata}  # includes the results of the user's own processors (A15)
         decoded = parsed.decoded
         # If nothing had to be decoded, the page's digest is the payload's too, and is not computed again.
         known = parsed.page.digest if decoded.payload is decoded.dechunked else ""
-        members = page_members(_fetched(task), decoded.dechunked, metadata, _earlier(task), known)
+        earlier = RevisitOf(task.url, task.earlier_s, task.earlier_digest) if task.earlier_digest else None
+        members = page_members(_fetched(task), decoded.dechunked, metadata, earlier, known)
     size = len(parsed.decoded.payload)
     # A refused page has another outcome than its answer: it is archived but not indexed.
     entry = _entry(task, compiled, parsed.page) if compiled.read_settings.index and outcome == task.outcome else b""
@@ -199,7 +196,7 @@ def _read_entry(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
 def _entry(task: ReadTask, compiled: CompiledReadSettings, page: Page) -> bytes:
     if not 200 <= task.status < 300:
         return b""
-    entry = entry_of(page, task.started_s, obeys=compiled.read_settings.obey_robots)
+    entry = entry_of(page, task.started_s, obeys=compiled.read_settings.obeys_robots)
     return b"" if entry is None else encode_entry(entry)
 
 
@@ -207,7 +204,7 @@ def _entry(task: ReadTask, compiled: CompiledReadSettings, page: Page) -> bytes:
 
 
 def _outcome(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult, redirect_to: str) -> str:
-    if redirect_to and (redirect_to == task.url or task.hops >= compiled.limits.redirects):
+    if redirect_to and (redirect_to == task.url or task.hops >= compiled.read_settings.limits.redirects):
         return Outcome.REDIRECT_LOOP
     if not 200 <= task.status < 300:
         return task.outcome
@@ -246,11 +243,11 @@ def _chosen_links(
     else:
         links = page.links
     chosen = SelectedLinks([], len(links))
-    obeys = compiled.read_settings.obey_robots
+    obeys = compiled.read_settings.obeys_robots
     if outcome in {Outcome.REDIRECT_LOOP, Outcome.OUT_OF_SCOPE} or (obeys and page.nofollow):
         return chosen
     # A redirect leads to the same page and is no deeper.
-    too_deep = task.depth + (0 if redirect_to else 1) > compiled.read_settings.max_depth
+    too_deep = task.depth + (0 if redirect_to else 1) > compiled.read_settings.scope.max_depth
     are_sitemaps = AS_SITEMAP if page.metadata.get("sitemap") == "index" else 0
     evaluated = evaluate_links(links, compiled.check_link, compiled.check_requisite, obeys=obeys, too_deep=too_deep)
     for times, text, by, decision, links_to in evaluated:
@@ -282,7 +279,7 @@ def _judged(
     """Judge a page of a focused crawl; links it drops count as out of scope. None for a 304, which brings no text."""
     if task.status == NOT_MODIFIED:
         return None
-    from teia.crawler.child.relevance import judge
+    from teia.crawler.child.focus import judge
 
     named = sum(link.count for link in chosen.links)
     hint = Hint(task.score, task.off_topic)
@@ -309,12 +306,6 @@ def _fetched(task: ReadTask) -> Fetched:
         task.truncated,
         task.detail,
     )
-
-
-def _earlier(task: ReadTask) -> RevisitOf | None:
-    if not task.earlier_digest:
-        return None
-    return RevisitOf(task.url, task.earlier_s, task.earlier_digest)
 
 
 def _metadata(task: ReadTask, page: Page, redirect_to: str) -> dict[str, str | tuple[str, ...]]:

@@ -6,7 +6,6 @@ other_plans      policies that due times on disk cannot express
 visit_all_again  the periodic crawl: all pages once more (F2)
 apply_signals    shift due times by the changes that sites report
 weights          importance of pages (P1)
-bound            freshness of a host's captures, and its upper bound
+freshness        freshness of a page's capture, and of a host's captures with its upper bound
 observe          compare a revisit with the visit before
-page_freshness   rate and freshness of one page
 """

@@ -20,13 +20,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from math import sqrt
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from teia.config.sections import RefreshSettings
-from teia.crawler.keep_fresh.host_plan import HostPlan, PageColumns, VisitPrice, intervals, plan_host
+from teia.crawler.keep_fresh.host_plan import HostPlan, PageColumns, VisitPrice, intervals, plan_host, priors_of
 from teia.crawler.signals_in.site_hints import source_trust
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
@@ -60,10 +61,6 @@ class SignalEvidence:
     recall: Floats
     belief: Floats
     seen_s: Floats
-
-    @property
-    def has_news(self) -> bool:
-        return bool(self.belief.any())
 
 
 def no_evidence(pages: int) -> SignalEvidence:
@@ -127,12 +124,6 @@ def read_evidence_at(frontier: FrontierCell, hosts: Sequence[tuple[int, int]], c
     return builder.build()
 
 
-def unreported_rates(found: Gamma, recall: Floats) -> Gamma:
-    """Return the rates of changes that no source would report."""
-    # Fewer changes in the same time: the mean is changes / time.
-    return Gamma(found.changes, found.time_s / (1.0 - recall))
-
-
 def signal_intervals(
     columns: PageColumns,
     found: Gamma,
@@ -142,8 +133,10 @@ def signal_intervals(
     evidence: SignalEvidence,
 ) -> Floats:
     """Return each page's time from its last visit to its next, given the signals; below 0 where it is urgent."""
-    interval_s = intervals(columns, unreported_rates(found, evidence.recall), prior, prices, settings)
-    if evidence.has_news:
+    # Changes that no source would report: fewer in the same time, since the mean is changes / time.
+    unreported = Gamma(found.changes, found.time_s / (1.0 - evidence.recall))
+    interval_s = intervals(columns, unreported, prior, prices, settings)
+    if evidence.belief.any():
         older_s = np.minimum(-np.log1p(-evidence.belief) / found.mean, LONGEST_S)
         sooner_s = intervals(columns, found, prior, prices, settings) - older_s
         interval_s = np.where((evidence.belief > 0) & ~columns.is_gone, np.minimum(interval_s, sooner_s), interval_s)
@@ -238,7 +231,7 @@ class SignalApplier:
         host_key, every = (host.slot, host.host_id), range(len(columns))
         evidence = read_evidence(frontier, *host_key, columns) if self.is_on else no_evidence(len(columns))
         plan, found = plan_host(columns, of_all, trusted, slot_s[1], self._settings, now_s, warm, evidence.recall)
-        prior, prices = plan.priors.of(columns.kind), [plan.price] * len(columns)
+        prior, prices = priors_of(repeat(plan.priors), columns.kind), [plan.price] * len(columns)
         interval_s = signal_intervals(columns, found, prior, prices, self._settings, evidence)
         self._set_source_intervals(frontier, host, columns, every, interval_s, plan, slot_s[0])
         return PlannedHost(plan, found, interval_s, shift_ages(columns, found, evidence, now_s))

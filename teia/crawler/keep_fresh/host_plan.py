@@ -20,7 +20,7 @@ nothing is ever dropped. Hosts are handled one by one, so a page does not give w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import NamedTuple, TypeAlias
 
@@ -114,16 +114,12 @@ def to_columns(rows: Sequence[CapturedPage], weigh: Weigh) -> PageColumns:
 # ---- priors ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PriorSums:
+class PriorSums(NamedTuple):
     """A host's contribution to the prior of all pages: the number observed, and the sums that fit it (priors.py)."""
 
     pages: float = 0.0
     rates: float = 0.0
     logs: float = 0.0
-
-
-NO_SUMS = PriorSums()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +129,12 @@ class HostPriors:
     of_host: Pair
     of_kinds: dict[str, Pair]
 
-    def of(self, kinds: Sequence[str]) -> Gamma:
-        pairs = np.array([self.of_kinds.get(kind, self.of_host) for kind in kinds], dtype=np.float64).reshape(-1, 2)
-        return Gamma(pairs[:, 0].copy(), pairs[:, 1].copy())
+
+def priors_of(priors: Iterable[HostPriors], kinds: Sequence[str]) -> Gamma:
+    """Return the prior of each page, by the priors of its host and its kind."""
+    pairs = np.array([each.of_kinds.get(kind, each.of_host) for each, kind in zip(priors, kinds, strict=False)])
+    pairs = pairs.reshape(-1, 2)  # also where there are none
+    return Gamma(pairs[:, 0].copy(), pairs[:, 1].copy())
 
 
 def learn_priors(

@@ -21,7 +21,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -31,9 +31,8 @@ import numpy as np
 from teia.clock import Clock
 from teia.config.sections import Config
 from teia.crawler.keep_fresh.apply_signals import MAX_BROUGHT_FORWARD, SignalApplier
-from teia.crawler.keep_fresh.bound import FreshnessBound, compute_bound
+from teia.crawler.keep_fresh.freshness import FreshnessBound, compute_bound
 from teia.crawler.keep_fresh.host_plan import (
-    NO_SUMS,
     HostPlan,
     HostPriors,
     PageColumns,
@@ -42,13 +41,13 @@ from teia.crawler.keep_fresh.host_plan import (
     Weigh,
     due_time_changes,
     find_swaps,
+    priors_of,
     to_columns,
 )
 from teia.crawler.keep_fresh.observe import decode_errors
-from teia.crawler.open_cell import Cell
+from teia.crawler.open_cell import Cell, Touched
 from teia.crawler.robots import stored_crawl_delay_s
 from teia.crawler.signals_in.site_hints import note_reported_changes
-from teia.crawler.sites.trap_notes import next_urls
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import histories, revisits, trails
 from teia.frontier.cell.cell import FrontierCell
@@ -90,7 +89,6 @@ EXTRA_CANDIDATES = 16
 RECHECK_S, SOON_S = 1.0, 0.01
 FIRST_KEY = -(1 << 63)
 
-Touched = list[tuple[Cell, list[tuple[int, str]]]]
 Value = TypeVar("Value")
 VisitedPage = tuple[int, float, float, float, float]
 """A visited page for a plan in memory: key, weight, change rate, time of the visit, and age of its content."""
@@ -112,7 +110,7 @@ class RefreshedHost:
     news: int = 0
     planned: float = 0.0
     after: int = FIRST_KEY
-    sums: PriorSums = NO_SUMS
+    sums: PriorSums = field(default_factory=PriorSums)
     bound: FreshnessBound | None = None
     is_queued: bool = False
     has_new_urls: bool = False
@@ -293,7 +291,9 @@ class Refresh:
         with decode_errors(cell.frontier):
             columns = to_columns(rows, self._weigh)
         plans = [self._plan_of(host) for host in hosts]
-        prior = _priors_of(plans, columns, self._of_all)
+        # A host without a plan has the prior of all pages.
+        unknown = HostPriors((float(self._of_all.changes[0]), float(self._of_all.time_s[0])), {})
+        prior = priors_of([unknown if plan is None else plan.priors for plan in plans], columns.kind)
         trusted = np.array([plan is not None and plan.trusted for plan in plans])
         found = estimate(columns.histories, prior, trusted)
         interval_s = self._signals.intervals(cell.frontier, hosts, plans, columns, found, prior)
@@ -324,7 +324,7 @@ class Refresh:
         if self.is_full:
             new, held = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,)), False
         else:
-            new, held = next_urls(cell, queue, limit, skip, now_s)
+            new, held = cell.next_urls(queue, limit, skip, now_s)
         host.has_new_urls = bool(new)
         known, recheck_s = self._known(host, limit, skip, now_s)
         items = interleave(new, known, limit, self._settings.share, queue.requests)
@@ -401,7 +401,7 @@ class Refresh:
         self._store_bound(host, made)
         if made.plan is not None:
             # The host's share in the sums is replaced; they give the prior of all pages.
-            self._sums += np.array(_as_row(made.plan.sums)) - np.array(_as_row(host.sums))
+            self._sums += np.subtract(made.plan.sums, host.sums)
             host.sums = made.plan.sums
             self._of_all = fit_sums(self._sums[:, None], _FIRST_PRIOR)
             self._plans[host] = made.plan
@@ -546,26 +546,12 @@ def _without(values: OrderedDict[RefreshedHost, Value], gone: set[RefreshedHost]
     return OrderedDict((host, each) for host, each in values.items() if host not in gone)
 
 
-def _priors_of(plans: Sequence[HostPlan | None], columns: PageColumns, of_all: Gamma) -> Gamma:
-    """Return the priors of pages: from their host's plan, or the prior of all pages."""
-    unknown = HostPriors((float(of_all.changes[0]), float(of_all.time_s[0])), {})
-    each = [(unknown if plan is None else plan.priors) for plan in plans]
-    pairs = np.array(
-        [priors.of_kinds.get(kind, priors.of_host) for priors, kind in zip(each, columns.kind, strict=True)]
-    )
-    return Gamma(pairs[:, 0].copy(), pairs[:, 1].copy())
-
-
 def _as_sums(one: FreshnessBound | None) -> Floats:
     """Return the freshness of a host, and its bounds, as numbers that can be summed."""
     if one is None:
         return np.zeros(7)
     shares = np.array([one.fresh, one.best, one.possible]) * one.weight
     return np.array([one.pages, one.weight, shares[0], one.variance, shares[1], one.best_variance, shares[2]])
-
-
-def _as_row(sums: PriorSums) -> tuple[float, float, float]:
-    return sums.pages, sums.rates, sums.logs
 
 
 def _settles_page(visit: ActiveVisit) -> bool:

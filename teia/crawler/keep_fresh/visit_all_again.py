@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from teia.clock import Clock
 from teia.config.sections import Config
-from teia.crawler.keep_fresh.keep_fresh import HostRefill, Touched, interleave, is_stored_page
-from teia.crawler.open_cell import Cell
-from teia.crawler.sites.trap_notes import next_urls
+from teia.crawler.keep_fresh.keep_fresh import HostRefill, interleave, is_stored_page
+from teia.crawler.open_cell import Cell, Touched
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import revisit_all
 from teia.frontier.cell.schema import LANE_DUE, LANE_NEW, STATE_QUEUED
@@ -110,7 +109,7 @@ class RevisitAll:
         if self.is_full:
             known = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,))
             return HostRefill(known, False, None if known else frontier.next_due_s(queue.host_id, queue.host))
-        items, held = next_urls(cell, queue, limit, skip, now_s)
+        items, held = cell.next_urls(queue, limit, skip, now_s)
         due_s = None if items else frontier.next_due_s(queue.host_id, queue.host)
         # The watch for traps has its own order of URLs.
         if cell.watch is not None:

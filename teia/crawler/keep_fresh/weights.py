@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
@@ -32,9 +32,10 @@ def weigher(settings: RefreshSettings, ranks: Path) -> Weigh:
     if settings.weights == "pagerank":
         return _ByRank(ranks)
     if settings.weights == "file":
-        return _ByFile(Path(settings.weights_file))
+        return _ByTable(_read_weights(Path(settings.weights_file)))
     if settings.weights == "hits":
-        return _ByHits(ranks.parent / "hits.txt")
+        hits, _ = read_hits(ranks.parent / "hits.txt")
+        return _ByTable({key_of(url): 1.0 + number for url, number in hits.items()})
     return lambda pages: np.ones(len(pages))
 
 
@@ -65,59 +66,40 @@ class _ByRank:
         return np.where(scores > 0, scores / self._file.alone, guessed)
 
 
-class _ByFile:
-    """Weights from the user's file: `URL WEIGHT` a line, `#` begins a comment; 1 for pages that are not in it."""
+class _ByTable:
+    """Weights of pages by their keys; 1 for pages that are not in the table."""
 
-    def __init__(self, path: Path) -> None:
-        known: dict[int, float] = {}
-        with disk_errors(path, "read"):
-            lines = path.read_text("utf-8", "replace").splitlines()
-        for number, line in enumerate(lines, 1):
-            if line.strip() and not line.lstrip().startswith("#"):
-                key, weight = _read_line(line, path, number)
-                known[key] = weight
-        self._keys = np.array(sorted(known), dtype=np.int64)
-        self._weights = np.array([known[key] for key in self._keys.tolist()], dtype=np.float64)
+    def __init__(self, weights: Mapping[int, float]) -> None:
+        self._keys = np.array(sorted(weights), dtype=np.int64)
+        self._weights = np.array([weights[key] for key in self._keys.tolist()], dtype=np.float64)
 
     def __call__(self, pages: Sequence[CapturedPage]) -> Floats:
-        weights = np.ones(len(pages))
-        if len(self._keys):
-            keys = np.array([page.key for page in pages], dtype=np.int64)
-            # `searchsorted` may point behind the end; the comparison below rejects that.
-            positions = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-            is_there = self._keys[positions] == keys
-            weights[is_there] = self._weights[positions[is_there]]
-        return weights
+        if not len(self._keys):
+            return np.ones(len(pages))
+        keys = np.array([page.key for page in pages], dtype=np.int64)
+        # `searchsorted` may point behind the end; the comparison below rejects that.
+        positions = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[positions] == keys, self._weights[positions], 1.0)
 
 
-class _ByHits:
-    """Weights of one plus the hits of a page in the imported access logs (transfer/import_hits.py)."""
-
-    def __init__(self, path: Path) -> None:
-        hits, _ = read_hits(path)
-        known = {key_of(url): number for url, number in hits.items()}
-        self._keys = np.array(sorted(known), dtype=np.int64)
-        self._hits = np.array([known[key] for key in self._keys.tolist()], dtype=np.float64)
-
-    def __call__(self, pages: Sequence[CapturedPage]) -> Floats:
-        weights = np.ones(len(pages))
-        if len(self._keys):
-            keys = np.array([page.key for page in pages], dtype=np.int64)
-            positions = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-            weights += np.where(self._keys[positions] == keys, self._hits[positions], 0.0)
-        return weights
-
-
-def _read_line(line: str, path: Path, number: int) -> tuple[int, float]:
-    address, _, text = line.strip().replace("\t", " ").rpartition(" ")
-    url = from_user(address.strip())
-    try:
-        weight = float(text)
-    except ValueError:
-        weight = -1.0
-    if url is None or not (isfinite(weight) and weight >= 0):
-        raise ConfigError(f"{path}, line {number}: {line.strip()!r} must be a URL and a weight, a number >= 0")
-    return key_of(url), weight
+def _read_weights(path: Path) -> dict[int, float]:
+    """Read the user's file: `URL WEIGHT` a line, `#` begins a comment."""
+    weights: dict[int, float] = {}
+    with disk_errors(path, "read"):
+        lines = path.read_text("utf-8", "replace").splitlines()
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        address, _, text = line.strip().replace("\t", " ").rpartition(" ")
+        url = from_user(address.strip())
+        try:
+            weight = float(text)
+        except ValueError:
+            weight = -1.0
+        if url is None or not (isfinite(weight) and weight >= 0):
+            raise ConfigError(f"{path}, line {number}: {line.strip()!r} must be a URL and a weight, a number >= 0")
+        weights[key_of(url)] = weight
+    return weights
 
 
 # ---- hits of imported access logs ------------------------------------------------------------------------------------

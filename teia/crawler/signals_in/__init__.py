@@ -1,7 +1,6 @@
 """Change signals on their way in.
 
 announcements    announced pages, from socket to queue (C7)
-inbox            the file in which announcements wait
 for_other_nodes  announcements for pages of other nodes
 indexnow         IndexNow pings: proved and weighed
 websub           WebSub hubs of feeds

@@ -28,16 +28,15 @@ from typing import NamedTuple
 
 from teia.clock import Clock
 from teia.config.sections import Config, SignalsSettings
-from teia.crawler.open_cell import Cell
+from teia.crawler.open_cell import Cell, Touched
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals, HostOwners, store_forwarded
-from teia.crawler.signals_in.inbox import open_inbox
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.fetch_now import visit_soon
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
 from teia.frontier.cell.schema import BY_SIGNAL, LANE_NEW, STATE_EXCLUDED
 from teia.frontier.cell.take import read_url
 from teia.records import Fetched
-from teia.signals.announce import PROXY, Announcement, AnnouncementInbox
+from teia.signals.announce import PROXY, Announcement, AnnouncementInbox, open_inbox
 from teia.signals.indexnow import FIRST, IndexNowKeys
 from teia.sqlite import sqlite_errors, transaction, unless_busy
 from teia.urls import host_to_cell, key_of, site_of, slot_of, split
@@ -64,8 +63,6 @@ DEPTH = 1
 
 _log = logging.getLogger(__name__)
 
-Touched = list[tuple[Cell, list[tuple[int, str]]]]
-
 
 class CacheRequest(NamedTuple):
     """A page to request from the cache: its URL in the frontier, and the time of the capture (0: there is none).
@@ -90,7 +87,9 @@ class CacheArrival(NamedTuple):
 class Announcements:
     """Announcements of one collection while it is crawled; the module docstring says which thread calls what."""
 
-    def __init__(self, cells: Sequence[Cell], starts: Sequence[int], clock: Clock) -> None:
+    def __init__(
+        self, cells: Sequence[Cell], starts: Sequence[int], clock: Clock, owners: HostOwners | None = None
+    ) -> None:
         self._cells, self._clock = cells, clock
         self._inbox: AnnouncementInbox | None = None
         self._path = Path()
@@ -108,7 +107,7 @@ class Announcements:
         self.refused: deque[ActiveVisit] = deque()
         """Arrivals of hosts that this node does not crawl any more; the loop drops them."""
         self.visits: deque[str] = deque(maxlen=MAX_RECEIVED)
-        self.owners = HostOwners(host_to_cell(starts))
+        self.owners = owners or HostOwners(host_to_cell(starts))
         self.forwarded: deque[ForwardedSignals] = deque()
         """Messages of other nodes, until the next check."""
         self._config = Config()
@@ -364,14 +363,19 @@ def found_url(url: str) -> FoundUrl:
     return FoundUrl(host, key_of(url), tail_of(url, host), DEPTH, in_links=0, by=BY_SIGNAL)
 
 
+def takes_announcements(path: Path, config: Config) -> bool:
+    """Tell whether a collection may receive announcements, or has received some."""
+    signals = config.signals
+    return bool(signals.socket or signals.indexnow or signals.websub) or path.exists()
+
+
 @contextmanager
 def open_announcements(
     announced: Announcements, path: Path, config: Config, is_in_scope: Callable[[str], bool]
 ) -> Iterator[None]:
-    """Process a collection's announcements while the block runs, if any can be expected."""
-    signals = config.signals
+    """Process a collection's announcements while the block runs; a node opens the inbox with the first it is sent."""
     announced.prepare(path, config, is_in_scope)
-    if signals.socket or signals.indexnow or signals.websub or path.exists():
+    if takes_announcements(path, config):
         announced.open()
     try:
         yield

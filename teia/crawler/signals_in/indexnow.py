@@ -9,17 +9,16 @@ frontier, unless the host's pings have proved to be worthless (`note_signal`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from teia.clock import Clock
 from teia.crawler.signals_in.for_other_nodes import HostOwners
-from teia.crawler.signals_in.inbox import open_inbox
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import STATE_EXCLUDED, STATE_FAILED
 from teia.frontier.tables.pages import find_page, find_url
-from teia.signals import announce
-from teia.signals.announce import Announcement, AnnouncementInbox
+from teia.signals.announce import Announcement, AnnouncementInbox, open_inbox
 from teia.signals.indexnow import (
     CROWDED,
     FIRST,
@@ -34,7 +33,7 @@ from teia.signals.indexnow import (
     is_proof,
 )
 from teia.signals.trust import SignalKind, SignalSource
-from teia.sqlite import open_database, sqlite_errors, transaction
+from teia.sqlite import sqlite_errors, transaction
 from teia.urls import key_of, site_of, slot_of, split
 
 INDEXNOW, KEY_FILE = "indexnow", "indexnow-key"
@@ -46,18 +45,12 @@ KINDS = {INDEXNOW: SignalKind.INDEXNOW, "websub": SignalKind.WEBSUB}
 
 def receive(path: Path, ping: IndexNowPing, clock: Clock) -> str:
     """Receive a ping for the collection with this inbox; return the state of its key."""
-    now_s = clock.now_s()
-    db = open_database(path, announce.SCHEMA)
-    inbox = AnnouncementInbox(db)
-    try:
-        with sqlite_errors(path):
-            keys = IndexNowKeys(db)
-            keys.prepare()
-            with transaction(db):
-                inbox.count(INDEXNOW, {"received": len(ping.urls), "foreign": ping.refused})
-                return _receive(inbox, keys, ping, now_s)
-    finally:
-        inbox.close()
+    with closing(open_inbox(path)) as inbox, sqlite_errors(path):
+        keys = IndexNowKeys(inbox.db)
+        keys.prepare()
+        with transaction(inbox.db):
+            inbox.count(INDEXNOW, {"received": len(ping.urls), "foreign": ping.refused})
+            return _receive(inbox, keys, ping, clock.now_s())
 
 
 def _receive(inbox: AnnouncementInbox, keys: IndexNowKeys, ping: IndexNowPing, now_s: float) -> str:
@@ -79,12 +72,8 @@ def _receive(inbox: AnnouncementInbox, keys: IndexNowKeys, ping: IndexNowPing, n
 
 def count_refused(path: Path, what: str) -> None:
     """Count a malformed message."""
-    inbox = open_inbox(path)
-    try:
-        with sqlite_errors(path):
-            inbox.count(INDEXNOW, {what: 1})
-    finally:
-        inbox.close()
+    with closing(open_inbox(path)) as inbox, sqlite_errors(path):
+        inbox.count(INDEXNOW, {what: 1})
 
 
 # ---- the commit thread's side ---------------------------------------------------------------------------------------

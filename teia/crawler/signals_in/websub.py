@@ -14,12 +14,11 @@ from pathlib import Path
 
 from teia.clock import Clock
 from teia.config.sections import Config
-from teia.crawler.signals_in.inbox import open_inbox
 from teia.crawler.signals_in.outgoing import HUBS, Poster, PostsUnderWay, ReceiverStates, is_accepted, refusal_text
 from teia.errors import TeiaError
 from teia.fetch.fetcher import PostBody
 from teia.signals import websub
-from teia.signals.announce import Announcement
+from teia.signals.announce import Announcement, open_inbox
 from teia.signals.websub import MEDIA_TYPE, WEBSUB, Hubs, HubTopic, parse_base_url, request_form
 from teia.sqlite import open_database, sqlite_errors, transaction, unless_busy
 from teia.store.root import CollectionFolder

@@ -6,7 +6,7 @@ Recognition sends no requests of its own: it uses pages that are fetched anyway.
      that of other hosts of its site, or at its address. A host with the same page at the same path, or with the
      same name but for `www.`, and with no other robots.txt, is *watched*. An address alone is no reason: many
      sites may share it.
-  2  Each page that both names have is compared (likeness.py). Three that disagree make them distinct for good.
+  2  Each page that both names have is compared (`compare_pages`). Three that disagree make them distinct for good.
   3  When enough agree, robots.txt is the same and the home pages were compared too, one name is an *alias* of the
      other. If only the home pages are missing, they are queued: at most two requests beyond the normal crawl.
   4  Where `WILDCARD` names of a site are aliases of one, its names are made up, and the next needs one equal page.
@@ -23,6 +23,13 @@ pages, never a decision.
 
 The event loop receives the decisions with a commit (`AliasNames`). From then on the URLs of an alias are settled
 without a request, except those that are being checked again, and the alias shares the delay of its main name.
+
+A page *agrees* if both names show the same text at a path, or the same but for their own address. It *disagrees* if
+they show different things at nearly the same time. Otherwise (alike, far apart in time, out of order) it says nothing.
+
+Two names are one if enough different pages agree: `sites.alias_pages`, and as many more for each that disagrees (twice
+as many for the home page). The same page at every path counts once, so hosts that have nothing but a default page stay
+separate.
 """
 
 from __future__ import annotations
@@ -30,33 +37,31 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
+
+import xxhash
 
 from teia.config.sections import SitesSettings
 from teia.crawler.child.messages import FoundLink
-from teia.crawler.sites.likeness import (
-    PageLikeness,
-    add_evidence,
-    choose_main,
-    compare_pages,
-    hash64,
-    home_of,
-    is_enough,
-    is_hopeless,
-    is_page,
-    is_redirect,
-    is_sampled,
-    leads_to_other,
-    samples_of,
-)
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import alias_evidence
-from teia.frontier.cell.alias_evidence import ALIAS, DISTINCT, RETURNING, AliasEvidence, AliasPair, ComparedVisit
+from teia.frontier.cell.alias_evidence import (
+    ALIAS,
+    DISTINCT,
+    RETURNING,
+    AliasEvidence,
+    AliasPair,
+    ComparedVisit,
+    HostActivity,
+)
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of, url_from
 from teia.frontier.cell.schema import STATE_QUEUED
 from teia.frontier.queue.politeness import Politeness
+from teia.frontier.queue.retry import RETRY_RULES
 from teia.frontier.queue.schedule import HostQueue
 from teia.frontier.tables.pages import find_url_at
+from teia.lib.fingerprints import distance
 from teia.records import Outcome
 from teia.urls import cell_of, key_of, site_of, slot_of, split
 
@@ -121,7 +126,8 @@ class AliasBook:
         self._returning: dict[AliasPair, None] = {}
         self._homes: list[FoundUrl] = []
         self._renamed = RenamedHosts()
-        self._now_s = 0.0
+        self.now_s = 0.0
+        """Time of the group that is being committed."""
         for cell in cells:
             for pair in alias_evidence.open_pairs(cell):
                 self._load_pair(pair)
@@ -172,7 +178,7 @@ class AliasBook:
         if pair is None:
             return link
         # An alias is checked only while pages still link to it.
-        if not pair.checking_s and self._now_s - pair.checked_s > self._settings.alias_check_s:
+        if not pair.checking_s and self.now_s - pair.checked_s > self._settings.alias_check_s:
             self._overdue[pair] = None
         url = self.main_url(link.host, link.tail)
         if url is None:
@@ -200,10 +206,6 @@ class AliasBook:
     def is_busy(self) -> bool:
         """True if there is something to do even without new pages."""
         return bool(self._returning or self._unsaved or self._dropped or self._homes)
-
-    def start_group(self, now_s: float) -> None:
-        """Note the time of the group that is being committed."""
-        self._now_s = now_s
 
     def store_samples(self, number: int) -> None:
         """Write samples in a transaction of their cell that is under way anyway."""
@@ -276,7 +278,7 @@ class AliasBook:
     def _examine_redirect(self, host: str, seen: ComparedVisit) -> None:
         other = split(seen.redirect_to).host
         if other != host and leads_to_other(seen, other) and self._may_watch(host, other):
-            self._watch(AliasPair(host, other, self._now_s))
+            self._watch(AliasPair(host, other, self.now_s))
 
     def _consider(self, host: str, other: str, home: str) -> None:
         other = self.main_name(other) or other
@@ -284,7 +286,7 @@ class AliasBook:
             return
         if alias_evidence.host_activity(self._cell(other), other, home) is None:
             return
-        pair = AliasPair(host, other, self._now_s)
+        pair = AliasPair(host, other, self.now_s)
         self._watch(pair)
         for tail in alias_evidence.visited_tails(self._cell(host), host, MAX_CAUGHT_UP):
             seen = alias_evidence.last_visit(self._cell(host), host, tail)
@@ -408,7 +410,7 @@ class AliasBook:
         # An alias is stored with the host that is one. Here that is the other host, so the old row goes.
         if alias != pair.host:
             self._dropped.append((pair.host, pair.other))
-        made = AliasPair(alias, main, self._now_s, ALIAS, self._now_s, evidence=pair.evidence)
+        made = AliasPair(alias, main, self.now_s, ALIAS, self.now_s, evidence=pair.evidence)
         self._mains[alias] = made
         self._names_of[site_of(alias), main] += 1
         self._unsaved[made] = None
@@ -429,10 +431,10 @@ class AliasBook:
             cell = self._cell(host)
             with cell.transaction():
                 for tail in pair.evidence.tails[:CHECKED_PAGES]:
-                    alias_evidence.requeue_first(cell, host, tail, self._now_s)
+                    alias_evidence.requeue_first(cell, host, tail, self.now_s)
             self._renamed.hosts.append((self._number(host), host))
         # After the transactions: a crash before this point only makes the check begin anew.
-        pair.checking_s = self._now_s
+        pair.checking_s = self.now_s
         self._unsaved[pair] = None
         self._expect(pair)
         self._renamed.checks += self._keys(pair)
@@ -458,7 +460,7 @@ class AliasBook:
             doubts |= not leads_to_other(one, pair.other) and compare_pages(one, other) is PageLikeness.DISAGREES
         for key in self._keys(pair):
             self._checking.pop(key, None)
-        pair.checked_s, pair.checking_s = self._now_s, 0.0
+        pair.checked_s, pair.checking_s = self.now_s, 0.0
         self._unsaved[pair] = None
         if doubts:
             self._revoke(pair)
@@ -474,7 +476,7 @@ class AliasBook:
     def _requeue(self, pair: AliasPair) -> None:
         cell = self._cell(pair.host)
         with cell.transaction():
-            number = alias_evidence.requeue_alias_urls(cell, pair.host, MAX_REQUEUED, self._now_s)
+            number = alias_evidence.requeue_alias_urls(cell, pair.host, MAX_REQUEUED, self.now_s)
         self._renamed.hosts.append((self._number(pair.host), pair.host))
         if number < MAX_REQUEUED:
             del self._returning[pair]
@@ -497,12 +499,12 @@ class AliasBook:
             with cell.transaction():
                 for pair in self._unsaved:
                     if self._number(pair.host) == number:
-                        alias_evidence.save_pair(cell, pair, self._now_s)
+                        alias_evidence.save_pair(cell, pair, self.now_s)
                 for host, other in self._dropped:
                     if self._number(host) == number:
-                        alias_evidence.drop_pair(cell, host, other, self._now_s)
+                        alias_evidence.drop_pair(cell, host, other, self.now_s)
                 homes = [found for found in self._homes if self._number(found.host) == number]
-                self._renamed.hosts += [(number, host) for _, host in cell.add_links(homes, self._now_s)]
+                self._renamed.hosts += [(number, host) for _, host in cell.add_links(homes, self.now_s)]
         # Cleared once all cells have them: after a full disk everything is written again, which changes nothing.
         self._unsaved.clear()
         self._dropped.clear()
@@ -534,8 +536,8 @@ class AliasNames:
         return "" if self._book is None else self._book.main_name(host)
 
     def stands_for_other(self, queue: HostQueue, item: QueuedUrl) -> bool:
-        """Tell whether a URL stands for one of its host's main name."""
-        if not queue.alias_of or self._book is None or item.purpose != "page" or item.key in self._checks:
+        """Tell whether a URL of an alias stands for one of its main name."""
+        if self._book is None or item.purpose != "page" or item.key in self._checks:
             return False
         return self._book.main_url(queue.host, tail_of(item.url, queue.host)) is not None
 
@@ -557,3 +559,197 @@ class AliasNames:
             # A request under way ends at the server where it began; only then may the host share another name's delay.
             del self._moving[queue]
             queue.server = politeness.server(queue.alias_of or queue.host)
+
+
+# ---- evidence that two names are one site ----------------------------------------------------------------------------
+
+
+SAME_TIME_S = 86_400.0
+"""Pages seen further apart in time may differ because they changed."""
+
+ALIKE_BITS = 8
+MAX_DIFFERENT = 3
+MAX_COMPARED = 64
+"""Number of compared pages without a decision after which two names stay separate."""
+
+MUCH_MORE = 16
+"""A name with so many more pages, and twice as many, stays the main one: else they would be fetched again."""
+
+PAGES = frozenset({"text/html", "application/xhtml+xml", "application/pdf"})
+MAX_TAILS = 4
+SAMPLED = 16
+"""One of so many paths is sampled, the same on every host."""
+
+
+class PageLikeness(Enum):
+    """Evidence of one page on two names."""
+
+    AGREES = "agrees"
+    DISAGREES = "disagrees"
+    NOTHING = "nothing"
+
+
+def compare_pages(one: ComparedVisit, other: ComparedVisit) -> PageLikeness:
+    """Compare the answers of two names at one path."""
+    both_good = is_page(one) and is_page(other)
+    if both_good and _is_same(one, other):
+        return PageLikeness.AGREES
+    if abs(one.time_s - other.time_s) > SAME_TIME_S or _is_unclear(one) or _is_unclear(other):
+        return PageLikeness.NOTHING
+    if both_good:
+        is_alike = one.simhash and other.simhash and distance(one.simhash, other.simhash) <= ALIKE_BITS
+        return PageLikeness.NOTHING if is_alike else PageLikeness.DISAGREES
+    return PageLikeness.NOTHING if one.status == other.status else PageLikeness.DISAGREES
+
+
+def is_page(seen: ComparedVisit) -> bool:
+    """Tell whether an answer can be compared: sites made with the same program share scripts and styles."""
+    return 200 <= seen.status < 300 and bool(seen.text) and seen.media_type in PAGES
+
+
+def _is_unclear(seen: ComparedVisit) -> bool:
+    """Tell whether an answer is a temporary error, or not a page."""
+    is_other = 200 <= seen.status < 300 and not is_page(seen)
+    return is_other or seen.status == 0 or str(seen.status) in RETRY_RULES
+
+
+def _is_same(one: ComparedVisit, other: ComparedVisit) -> bool:
+    """Tell whether texts are equal, or have equal simhashes (made without addresses) and titles."""
+    if one.text == other.text:
+        return True
+    if not one.simhash or one.simhash != other.simhash:
+        return False
+    title = plain_title(one.title, one.url)
+    return bool(title) and title == plain_title(other.title, other.url)
+
+
+def leads_to_other(seen: ComparedVisit, other: str) -> bool:
+    """Tell whether a page redirects to the same path of another host."""
+    if not seen.redirect_to:
+        return False
+    there, here = split(seen.redirect_to), split(seen.url)
+    return there.host == other and there.target == here.target
+
+
+# ---- numbers --------------------------------------------------------------------------------------------------------
+
+
+def hash64(text: str) -> int:
+    """Return a signed hash of a text, as SQLite stores it."""
+    number: int = xxhash.xxh3_64_intdigest(text.encode())
+    return number - (1 << 64) if number >= 1 << 63 else number
+
+
+def content_of(seen: ComparedVisit) -> int:
+    """Return a number for a page's content, equal for pages that differ only in their address."""
+    return seen.simhash or int.from_bytes(seen.text[:8], "big")
+
+
+def is_sampled(url: str) -> bool:
+    """Tell whether hosts are compared at a URL's path: the home page, and some paths chosen by their hash."""
+    target = url[url.index("/", 8) :]
+    return len(target) == 1 or hash64(target) % SAMPLED == 0
+
+
+def samples_of(seen: ComparedVisit, site: str, address: str) -> list[tuple[str, int]]:
+    """Return (scope, number) under which another host of the page's site, or at its address, can find it."""
+    target = split(seen.url).target
+    return [(scope, hash64(f"{scope} {target} {content_of(seen):x}")) for scope in (site, address) if scope]
+
+
+# ---- evidence -------------------------------------------------------------------------------------------------------
+
+
+def add_evidence(pair: AliasPair, tail: str, of_host: ComparedVisit, of_other: ComparedVisit) -> bool:
+    """Add the evidence of one page; return whether it was new. A page counts once."""
+    evidence, target = pair.evidence, hash64(tail)
+    if target in evidence.equal or target in evidence.different or target in evidence.redirects:
+        return False
+    for redirecting, seen, to in ((pair.host, of_host, pair.other), (pair.other, of_other, pair.host)):
+        if leads_to_other(seen, to):
+            return _note_redirect(evidence, target, tail, redirecting, seen)
+    likeness = compare_pages(of_host, of_other)
+    if likeness is PageLikeness.AGREES:
+        evidence.equal[target] = content_of(of_host)
+        evidence.named += _calls_canonical(of_host, pair.host) - _calls_canonical(of_host, pair.other)
+        _store_tail(evidence, tail)
+    elif likeness is PageLikeness.DISAGREES:
+        evidence.different += [target] * (1 + (tail == home_of(tail)))
+    return likeness is not PageLikeness.NOTHING
+
+
+def _note_redirect(evidence: AliasEvidence, target: int, tail: str, redirecting: str, seen: ComparedVisit) -> bool:
+    """Add a redirect; all must go one way, and to one origin, others count against the pair."""
+    origin = seen.redirect_to[: -len(split(seen.redirect_to).target)]
+    if evidence.redirects and (evidence.redirecting, evidence.origin) != (redirecting, origin):
+        evidence.different.append(target)
+    else:
+        evidence.redirects.append(target)
+        evidence.redirecting, evidence.origin = redirecting, origin
+        _store_tail(evidence, tail)
+    return True
+
+
+def _store_tail(evidence: AliasEvidence, tail: str) -> None:
+    """Keep a few paths for later checks, the home page first."""
+    if tail == home_of(tail):
+        evidence.tails.insert(0, tail)
+    elif len(evidence.tails) < MAX_TAILS:
+        evidence.tails.append(tail)
+
+
+def _calls_canonical(seen: ComparedVisit, host: str) -> bool:
+    return bool(seen.canonical) and split(seen.canonical).host == host
+
+
+def home_of(tail: str) -> str:
+    """Return the tail of the home page with the same port and scheme."""
+    return tail[: tail.index("/") + 1]
+
+
+def is_hopeless(evidence: AliasEvidence) -> bool:
+    compared = len(evidence.equal) + len(evidence.different) + len(evidence.redirects)
+    return len(evidence.different) >= MAX_DIFFERENT or compared >= MAX_COMPARED
+
+
+def is_redirect(evidence: AliasEvidence, needed: int) -> bool:
+    """Tell whether one name only redirects to the other."""
+    return len(evidence.redirects) >= needed * (1 + len(evidence.different) + len(evidence.equal))
+
+
+def is_enough(evidence: AliasEvidence, needed: int) -> bool:
+    """Tell whether enough different pages agree."""
+    return len(set(evidence.equal.values())) >= needed * (1 + len(evidence.different))
+
+
+# ---- choice of the main name ----------------------------------------------------------------------------------------
+
+
+def choose_main(pair: AliasPair, host: HostActivity, other: HostActivity) -> tuple[str, str]:
+    """Return the main name and the alias of two that show the same pages.
+
+    The main name is the one with many more fetched pages; else the one the pages call canonical; else the one with more
+    links to it; else the shorter.
+    """
+    more, less = max(host.requests, other.requests), min(host.requests, other.requests)
+    if more >= 2 * less and more - less >= MUCH_MORE:
+        is_main = host.requests > other.requests
+    elif pair.evidence.named:
+        is_main = pair.evidence.named > 0
+    elif host.in_links != other.in_links:
+        is_main = host.in_links > other.in_links
+    else:
+        is_main = (len(pair.host), pair.host) < (len(pair.other), pair.other)
+    return (pair.host, pair.other) if is_main else (pair.other, pair.host)
+
+
+# ---- titles ----------------------------------------------------------------------------------------------------------
+
+
+def plain_title(title: str, url: str) -> str:
+    """Return a title in comparable form: without case, accents, blanks and the page's own address."""
+    # The code that normalises text is loaded with the first pair of pages that needs it; most crawls have none.
+    from teia.parse.text.fingerprint import without_address
+    from teia.parse.text.normal import normalised
+
+    return " ".join(without_address(normalised(title), url).split())

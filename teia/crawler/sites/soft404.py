@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from teia.crawler.child.messages import ReadResult
 from teia.crawler.lookup import UrlEntry
-from teia.crawler.sites.likeness import plain_title
+from teia.crawler.sites.aliases import plain_title
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import ProbeResult, QueuedUrl, url_from
@@ -44,11 +44,11 @@ MAX_AGE_S = 30 * 86_400.0
 
 
 def needs_probe(queue: HostQueue, item: QueuedUrl, after_pages: int) -> bool:
-    """Tell whether it is time to request a page that cannot exist; `after_pages` of 0 means never.
+    """Tell whether it is time to request a page that cannot exist of a host that was not probed yet.
 
-    An alias is not probed, nor is a host that is failing.
+    `after_pages` of 0 means never. An alias is not probed, nor is a host that is failing.
     """
-    if queue.is_probed or not after_pages or item.purpose != "page" or queue.alias_of or queue.failures:
+    if not after_pages or item.purpose != "page" or queue.alias_of or queue.failures:
         return False
     if queue.repeats >= REPEATS:
         return True
@@ -128,11 +128,6 @@ def soft_404_note(frontier: FrontierCell, entry: UrlEntry) -> str:
         "a soft 404: it resembles the response of its host for a nonexistent page{like}, so it is not indexed",
         like=f" ({found.url})" if found is not None else "",
     )
-
-
-def stored_probe(frontier: FrontierCell, queue: HostQueue) -> ProbeResult | None:
-    """Return the probe's answer that an earlier run stored."""
-    return load_probe(frontier, queue.host_id, queue.host)
 
 
 def _is_same(found: ProbeResult, url: str, text: bytes, simhash: int, title: str) -> bool:

@@ -288,7 +288,8 @@ class FrontierCell(CellConnection):
         # After the inserts: the detector moves rows that must exist by now.
         if watch is not None:
             watch.end_batch()
-        shorter_paths.add(self, shorter)
+        if shorter:
+            shorter_paths.add(self, shorter)
         if order.stores_trails:
             touched.update(self._store_trails([each for each in links if each[4].tail], now_s))
         return list(touched.items())

@@ -24,6 +24,9 @@ CLUSTER = "cluster"
 class CellConnection:
     """One open cell, for the verbs that read and write its tables."""
 
+    has_shorter_paths = True
+    """False if the table `shorter_paths` is known to be empty (shorter_paths.py)."""
+
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
         self.path = path
         self.db = db

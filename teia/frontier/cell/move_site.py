@@ -267,5 +267,6 @@ def _insert(cell: FrontierCell, table: str, rows: Sequence[Row]) -> int:
 def _forget(cell: FrontierCell) -> None:
     """Clear cached data of hosts whose rows were added or deleted."""
     cell._host_ids.clear()
+    cell.has_shorter_paths = True
     if cell.watch is not None:
         cell.watch.forget()

@@ -37,15 +37,18 @@ def add(cell: CellConnection, row_keys: Iterable[Sequence[int]]) -> None:
         INSERT OR IGNORE INTO shorter_paths
         SELECT slot, host_id, key FROM pages WHERE slot = ? AND host_id = ? AND key = ?
     """
+    cell.has_shorter_paths = True
     cell.db.executemany(sql, row_keys)
 
 
 def pending(cell: CellConnection, limit: int) -> list[ShortenedPage]:
     """Return some of the pages whose links lie nearer than is recorded, except those that no longer exist.
 
-    CROSS JOIN makes SQLite begin with `shorter_paths`, which is small; otherwise it walks over all URLs, at every
-    commit.
+    CROSS JOIN makes SQLite begin with `shorter_paths`, which is small; otherwise it walks over all URLs. Where the
+    table is known to be empty, as at most commits, SQLite is not asked at all.
     """
+    if not cell.has_shorter_paths:
+        return []
     sql = """
         SELECT n.slot, n.host_id, n.key, u.depth, u.hops, p.file, p.offset, p.length, p.status, u.outcome
         FROM shorter_paths AS n
@@ -53,7 +56,12 @@ def pending(cell: CellConnection, limit: int) -> list[ShortenedPage]:
         CROSS JOIN pages AS p ON p.slot = n.slot AND p.host_id = n.host_id AND p.key = n.key
         WHERE u.state = ? LIMIT ?
     """
-    return [ShortenedPage(*row) for row in cell.db.execute(sql, (STATE_DONE, limit))]
+    found = [ShortenedPage(*row) for row in cell.db.execute(sql, (STATE_DONE, limit))]
+    # A page that waits for another visit stays in the table until it is done again.
+    cell.has_shorter_paths = (
+        bool(found) or cell.db.execute("SELECT 1 FROM shorter_paths LIMIT 1").fetchone() is not None
+    )
+    return found
 
 
 def remove(cell: CellConnection, pages: Iterable[ShortenedPage]) -> None:

@@ -11,7 +11,7 @@ had counts.
     backlinks  the most linked to first
     pagerank   the highest PageRank first; it is computed outside and renewed now and then
                (pagerank_scores.py), and estimated from the number of links for URLs found since
-    focused    the most promising first; a parse child computes the promise (relevance.py), trails.py stores it
+    focused    the most promising first; a parse child computes the promise (focus.py), trails.py stores it
     sydney     breadth, but only some of a page's new links go ahead; the others wait aside (sydney.py)
 
 Orders rank within a host. Between hosts, the URL that has waited longest is next (schedule.py); `focused` counts a

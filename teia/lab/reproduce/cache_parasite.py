@@ -30,7 +30,6 @@ import numpy as np
 from teia.clock import FastClock, WallClock, from_iso
 from teia.collections.stored import configure
 from teia.config.tree import flatten
-from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.start import open_crawler
 from teia.lab.measure.true_freshness import PageTruth, true_freshness
 from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Results, Table, experiment
@@ -41,6 +40,7 @@ from teia.lab.server.squid import OUTGOING, Squid, find_squid, squid_process
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
+from teia.signals.announce import counts_in
 from teia.store.root import Root, open_root
 from teia.views.reports.source import open_source
 

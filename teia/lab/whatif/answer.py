@@ -15,7 +15,7 @@ import numpy as np
 
 from teia.clock import Clock
 from teia.config.sections import Config
-from teia.crawler.keep_fresh.bound import WEEK_S
+from teia.crawler.keep_fresh.freshness import WEEK_S
 from teia.errors import UsageError
 from teia.frontier.cell import revisits
 from teia.frontier.cell.rows import url_from

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
-from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, learn_priors, to_columns
+from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, learn_priors, priors_of, to_columns
 from teia.crawler.keep_fresh.observe import decode_errors
 from teia.crawler.keep_fresh.weights import weigher
 from teia.crawler.robots import stored_crawl_delay_s
@@ -145,9 +146,9 @@ def _learn_rates(read: list[tuple[int, PageColumns, bool]]) -> tuple[HostPages, 
     for _, columns, trusted in read:
         # Each part's rates begin from a prior of the parts before it.
         of_part = learn_priors(columns, fit_sums(sums[:, None], _NOTHING), np.full(len(columns), trusted))[2]
-        sums += (of_part.pages, of_part.rates, of_part.logs)
+        sums += of_part
     of_all, parts = fit_sums(sums[:, None], _NOTHING), []
     for host, columns, trusted in read:
         priors, posterior, _ = learn_priors(columns, of_all, np.full(len(columns), trusted))
-        parts.append(HostPages(host, columns, priors.of(columns.kind), posterior, trusted))
+        parts.append(HostPages(host, columns, priors_of(repeat(priors), columns.kind), posterior, trusted))
     return tuple(parts)

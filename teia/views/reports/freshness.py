@@ -11,7 +11,7 @@ import numpy as np
 from teia.clock import Clock, WallClock
 from teia.config.sections import RefreshSettings
 from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
-from teia.crawler.keep_fresh.bound import (
+from teia.crawler.keep_fresh.freshness import (
     FreshnessBound,
     LostFreshness,
     attribute_loss,

@@ -19,7 +19,7 @@ from fastapi import Depends, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from teia.clock import iso_utc
-from teia.crawler.keep_fresh.page_freshness import freshness_of
+from teia.crawler.keep_fresh.freshness import freshness_of
 from teia.errors import TeiaError, UsageError
 from teia.lib.message import Message
 from teia.views.page import find_entry, next_due

@@ -25,12 +25,11 @@ from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.open_cell import Cell, note_position
 from teia.crawler.signals_in.announcements import Announcements, open_announcements
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals
-from teia.crawler.signals_in.inbox import open_inbox
 from teia.errors import ClusterError, DiskFull
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import NEWEST_FORMAT
 from teia.frontier.cell.rows import FoundUrl
-from teia.signals.announce import PROXY, Announcement
+from teia.signals.announce import PROXY, Announcement, open_inbox
 from teia.store.archive import Position
 from teia.store.root import CellFolder, open_root
 from tests.cluster.kept import found
@@ -315,7 +314,7 @@ def test_announcements_of_other_nodes_are_taken_up_once_however_often_their_comm
         del committer._receive
         committer.cells[1].frontier = frontier
         committer.homes = SiteHomes([0], [(1, frontier)])
-        committer._committer.visit_requests = SimpleNamespace(announced=announced)  # type: ignore[assignment]
+        committer.announced = announced
         page = Announcement("http://a.test/", PROXY, 5.0, 6.0)
         with open_announcements(announced, tmp_path / "signals.sqlite", Config(), lambda _: True):
             committer.inbox.append((1, 10, FORWARDED + msgspec.msgpack.encode(ForwardedSignals([page]))))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import pytest
 
-from teia.config.sections import LimitSettings
+from teia.config.sections import ArchiveSettings, LimitSettings, ParseSettings, ScopeSettings
 from teia.crawler.child.messages import (
     ReadResult,
     ReadSettings,
@@ -17,20 +15,16 @@ from teia.crawler.child.messages import (
     encode_parts,
 )
 from teia.crawler.child.read_answer import read
-from teia.crawler.follow_links import evaluate_links
+from teia.crawler.links import evaluate_links
 from teia.frontier.cell.schema import BY_FEED, BY_LINK
 from teia.records import Link, LinkKind
-from teia.urls import DEFAULT_RULES
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 
 
 def result_of(markup: str, *, obey_robots: bool = True, max_depth: int = 9) -> ReadResult:
-    limits = asdict(LimitSettings())
-    types = ("text/html",)
-    read_settings = ReadSettings(
-        ("host:a.test",), (), types, True, max_depth, DEFAULT_RULES, False, obey_robots, "teia", limits
-    )
+    scope = ScopeSettings(include=("host:a.test",), types=("text/html",), max_depth=max_depth)
+    read_settings = ReadSettings(scope, LimitSettings(), ParseSettings(), ArchiveSettings(), "teia", obey_robots)
     task = ReadTask(
         encode(read_settings), "page", "http://a.test/d/p", "200", 200, 1.0, 1.5, "127.0.0.1", b"", HEAD,
         "", "", 1, 0, body=markup.encode(),

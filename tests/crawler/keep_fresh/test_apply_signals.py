@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from teia.crawler.keep_fresh.apply_signals import (
     signal_intervals,
     source_interval_s,
 )
-from teia.crawler.keep_fresh.host_plan import fresh_probabilities
+from teia.crawler.keep_fresh.host_plan import fresh_probabilities, priors_of
 from teia.crawler.signals_in.site_hints import note_reported_changes, source_trust
 from teia.crawler.verdicts import task_for
 from teia.crawler.visit import ActiveVisit
@@ -125,7 +126,7 @@ def test_news_never_comes_later_and_silence_never_sooner(pages: list[tuple[int, 
     does may be worth one.
     """
     columns, plan, found = planned([held(n, seen(changes, 8)) for n, (changes, _, _) in enumerate(pages)], 3_600.0)
-    prior, prices = plan.priors.of(columns.kind), [plan.price] * len(columns)
+    prior, prices = priors_of(repeat(plan.priors), columns.kind), [plan.price] * len(columns)
     belief, recall = (np.array([page[place] for page in pages]) for place in (1, 2))
     none = np.zeros(len(pages))
 
@@ -209,7 +210,7 @@ def test_who_speaks_for_a_host_is_read_once_however_many_of_its_pages_are_settle
         )
         asked: list[str] = []
         frontier.db.set_trace_callback(asked.append)
-        hosts, prior = [here, other] * 20, plan.priors.of(columns.kind)
+        hosts, prior = [here, other] * 20, priors_of(repeat(plan.priors), columns.kind)
         SignalApplier(SETTINGS).intervals(frontier, hosts, [plan] * 40, columns, found, prior)
         frontier.db.set_trace_callback(None)
     assert sum("FROM statement_sources" in sql for sql in asked) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from teia.crawler.keep_fresh.host_plan import (
     due_time_changes,
     intervals,
     plan_host,
+    priors_of,
     solve_price,
     to_columns,
 )
@@ -62,7 +64,9 @@ def planned(
 
 def intervals_of(rows: Sequence[CapturedPage], slot_s: float, settings: RefreshSettings = SETTINGS) -> Floats:
     columns, plan, found = planned(rows, slot_s, settings)
-    return intervals(columns, found, plan.priors.of(columns.kind), [plan.price] * len(columns), settings)
+    return intervals(
+        columns, found, priors_of(repeat(plan.priors), columns.kind), [plan.price] * len(columns), settings
+    )
 
 
 @pytest.mark.parametrize("slot_s", [600.0, 3_600.0, 40_000.0])
@@ -115,7 +119,7 @@ def test_a_share_of_the_pages_is_explored_another_after_each_visit() -> None:
 def test_exploring_never_makes_a_page_wait_longer() -> None:
     rows = [held(n, seen(n % 4, 6)) for n in range(200)]
     columns, plan, found = planned(rows, 3_600.0)
-    prior, prices = plan.priors.of(columns.kind), [plan.price] * len(columns)
+    prior, prices = priors_of(repeat(plan.priors), columns.kind), [plan.price] * len(columns)
     plain = intervals(columns, found, prior, prices, SETTINGS)
     tried = intervals(columns, found, prior, prices, replace(SETTINGS, explore=1.0))
     assert (tried <= plain + 1e-6).all()
@@ -130,7 +134,7 @@ def test_important_pages_are_worth_more() -> None:
         [held(n, seen(3, 9)) for n in range(40)], lambda rows: np.where(np.arange(len(rows)) < 20, 9.0, 1.0)
     )
     plan, found = plan_host(heavy, OF_ALL, False, 3_600.0, SETTINGS, NOW_S, warm=False)
-    interval = intervals(heavy, found, plan.priors.of(heavy.kind), [plan.price] * 40, SETTINGS)
+    interval = intervals(heavy, found, priors_of(repeat(plan.priors), heavy.kind), [plan.price] * 40, SETTINGS)
     assert interval[:20].max() < interval[20:].min()
 
 

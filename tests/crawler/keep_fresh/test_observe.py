@@ -16,7 +16,7 @@ from teia.collections.stored import saved
 from teia.crawler.child.messages import decode_result, encode
 from teia.crawler.child.read_answer import read
 from teia.crawler.commit import CommitGroup
-from teia.crawler.keep_fresh.page_freshness import PageFreshness, freshness_of
+from teia.crawler.keep_fresh.freshness import PageFreshness, freshness_of
 from teia.crawler.lookup import Lookup
 from teia.crawler.verdicts import task_for
 from teia.crawler.visit import ActiveVisit

@@ -12,7 +12,6 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.crawler.signals_in.for_other_nodes import MAX_URLS, ForwardedSignals, HostOwners, Message, store_forwarded
-from teia.crawler.signals_in.inbox import open_inbox
 from teia.crawler.signals_in.indexnow import (
     INDEXNOW,
     KEY_FILE,
@@ -23,7 +22,7 @@ from teia.crawler.signals_in.indexnow import (
 )
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
-from teia.signals.announce import PROXY, Announcement, AnnouncementInbox
+from teia.signals.announce import PROXY, Announcement, AnnouncementInbox, open_inbox
 from teia.signals.indexnow import IndexNowKeys, read_ping
 from tests.crawler.offline import offline_crawl
 
@@ -61,7 +60,8 @@ def waiting(inbox: AnnouncementInbox, kind: str) -> list[Announcement]:
 def test_what_is_for_others_is_sent_and_then_forgotten_and_what_is_ours_is_taken(tmp_path: Path) -> None:
     others = Others()
     with offline_crawl({HERE: "<p>one"}, tmp_path, HERE, signals__indexnow=True) as crawl:
-        announced = crawl.crawl.committer.visit_requests.announced
+        announced = crawl.crawl.committer.announced
+        assert announced is not None
         announced.owners = others.elsewhere
         inbox = announced._inbox
         assert inbox is not None
@@ -131,7 +131,8 @@ def test_a_key_whose_host_becomes_ours_before_it_was_sent_is_looked_for_here(tmp
     """Else its file is visited by nobody, and after a week the site's own pages count as forged."""
     others = Others()
     with offline_crawl({HERE: "<p>one"}, tmp_path, HERE, signals__indexnow=True) as crawl:
-        announced, clock = crawl.crawl.committer.visit_requests.announced, VirtualClock()
+        announced, clock = crawl.crawl.committer.announced, VirtualClock()
+        assert announced is not None
         announced.owners = others.elsewhere
         inbox = announced._inbox
         assert inbox is not None

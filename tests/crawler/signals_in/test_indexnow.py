@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from teia.crawler.commit import CommitGroup
-from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.signals_in.indexnow import CHECKED_AT_ONCE, receive
 from teia.frontier.cell import site_statements
+from teia.signals.announce import counts_in
 from teia.signals.indexnow import KEYS_PER_HOST, read_ping
 from teia.signals.trust import SignalKind, SignalSource
 from tests.crawler.offline import OfflineCrawl, offline_crawl
@@ -124,7 +124,8 @@ def test_an_inbox_that_somebody_holds_is_left_for_the_next_look(tmp_path: Path) 
     with offline_crawl(WEB, tmp_path, f"{HERE}/", signals__indexnow=True) as crawl:
         crawl.run()
         pinged(crawl, "/")
-        announced = crawl.crawl.committer.visit_requests.announced
+        announced = crawl.crawl.committer.announced
+        assert announced is not None
         holder = sqlite3.connect(inbox_of(crawl), isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
         announced.receive([f"{HERE}/new"])
@@ -144,7 +145,8 @@ def test_of_announcements_that_come_to_nothing_no_name_is_left(tmp_path: Path, n
     settings = {"signals__indexnow": True, "signals__new_pages": new_pages, "signals__delay_s": 0.0}
     with offline_crawl(WEB, tmp_path, f"{HERE}/", **settings) as crawl:
         crawl.run()
-        announced = crawl.crawl.committer.visit_requests.announced
+        announced = crawl.crawl.committer.announced
+        assert announced is not None
         announced.receive(f"http://secret-{number}.test/" for number in range(50))
         run(crawl)
         assert rows(crawl, "hosts") == 1

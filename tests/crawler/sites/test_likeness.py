@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from teia.crawler.sites.likeness import (
+from teia.crawler.sites.aliases import (
     MAX_COMPARED,
     MAX_DIFFERENT,
     PageLikeness,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.frontier.cell import move_site
+from teia.frontier.cell import move_site, shorter_paths
 from teia.frontier.cell.cell import FrontierCell, PageRow
 from teia.frontier.cell.move_site import HOSTS, QUEUE, VERSION, SiteRows, hosts_of, store_part
 from teia.frontier.cell.revisits import set_due
@@ -76,3 +76,11 @@ def test_rows_that_the_cell_has_already_are_counted_once(site: FrontierCell, rec
         with receiver.transaction():
             store_part(receiver, part)
         assert (receiver.known, receiver.queued) == (known_of(receiver), waiting(receiver))
+
+
+def test_pages_nearer_to_a_seed_are_found_where_they_moved(site: FrontierCell, receiver: FrontierCell) -> None:
+    assert shorter_paths.pending(receiver, 9) == []
+    add_links(site, found(page(0), depth=0))
+    with receiver.transaction():
+        store_part(receiver, part_of(site, HOSTS, "urls", "pages", QUEUE, "shorter_paths"))
+    assert [each.key for each in shorter_paths.pending(receiver, 9)] == [key_of(page(0))]

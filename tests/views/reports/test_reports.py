@@ -9,7 +9,7 @@ from typing import get_type_hints
 
 import pytest
 
-from teia.crawler.keep_fresh.bound import LostFreshness
+from teia.crawler.keep_fresh.freshness import LostFreshness
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import BY_LINK
 from teia.records import Outcome

@@ -11,7 +11,7 @@ from fastapi import Query
 from fastapi.responses import PlainTextResponse
 
 from teia.clock import iso_utc
-from teia.crawler.keep_fresh.bound import WEEK_S
+from teia.crawler.keep_fresh.freshness import WEEK_S
 from teia.errors import StoreError
 from teia.lib.csvtext import CsvWriter
 from teia.views.host import host_state

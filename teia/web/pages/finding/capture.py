@@ -15,7 +15,7 @@ from fastapi import Query
 
 from teia.clock import from_iso, iso_utc
 from teia.crawler.child.read_copy import HTML
-from teia.crawler.keep_fresh.page_freshness import freshness_of
+from teia.crawler.keep_fresh.freshness import freshness_of
 from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import UsageError
 from teia.frontier.tables.pages import VisitEntry

@@ -13,7 +13,7 @@ import pytest
 
 from teia.collections.reports import CrawlReports
 from teia.collections.series import COARSE_S, FINE_S, note_truth
-from teia.crawler.keep_fresh.bound import LostFreshness
+from teia.crawler.keep_fresh.freshness import LostFreshness
 from teia.views.reports.freshness import FreshnessReport, HostFreshnessRow
 from teia.web.access.roles import Role
 from teia.web.background.cache import AnswerCache

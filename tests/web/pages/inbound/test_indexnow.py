@@ -11,11 +11,11 @@ from teia.clock import WallClock
 from teia.config.sections import Config
 from teia.crawler import compiled_settings as compiled
 from teia.crawler.signals_in.for_other_nodes import HostOwners
-from teia.crawler.signals_in.inbox import counts_in, open_inbox
 from teia.crawler.signals_in.indexnow import prove_keys
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl, PageRow, QueuedUrl, SettledVisit, tail_of
 from teia.frontier.cell.schema import STATE_DONE
+from teia.signals.announce import counts_in, open_inbox
 from teia.signals.indexnow import KEYS_PER_HOST, IndexNowKeys
 from teia.urls import key_of, split
 from teia.web.server import installation as site_module

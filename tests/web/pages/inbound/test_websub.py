@@ -16,10 +16,10 @@ from urllib.parse import parse_qs, urlencode
 import uvicorn
 
 from teia.clock import WallClock
-from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.signals_in.websub import open_collection_hubs, states_in
 from teia.lab.world.exchange import WorldAnswer
 from teia.notify.process import Notifier
+from teia.signals.announce import counts_in
 from teia.signals.websub import MAX_PUSH_BYTES, HubTopic
 from teia.store.root import Root, open_root
 from teia.web.access.accounts import Accounts

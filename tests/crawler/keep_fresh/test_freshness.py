@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from teia.crawler.keep_fresh.bound import FreshnessBound, attribute_loss, combine_bounds, compute_bound, feasibility
+from teia.crawler.keep_fresh.freshness import FreshnessBound, attribute_loss, combine_bounds, compute_bound, feasibility
 from teia.crawler.keep_fresh.host_plan import plan_host, to_columns
 from teia.refresh.history import DAY_S
 from tests.crawler.keep_fresh.test_host_plan import NOW_S, OF_ALL, SETTINGS, equal, held, seen

@@ -1,9 +1,18 @@
-"""Links worth following: the one rule for the links of a page, shared by all readers of links.
+"""Links of pages: those worth following, and all of them as the archive keeps them.
 
-A parse child applies it when it reads a page (read_answer.py). So does the code that processes the links of a capture
-once more because their page turned out to be closer to a seed (depths.py), and the code that counts links again
-(links_audit.py). A link is refused for the file extension of a type that is not kept (C4), for the scope, for a URL
-shape that has no end (T9), or for being too deep.
+There is one rule for the links that are followed. A parse child applies it when it reads a page (read_answer.py). So
+does the code that processes the links of a capture once more because their page turned out to be closer to a seed
+(depths.py), and the code that counts links again (links_audit.py). A link is refused for the file extension of a type
+that is not kept (C4), for the scope, for a URL shape that has no end (T9), or for being too deep.
+
+The archive keeps links as lines of the metadata record that follows a page's answer:
+
+    outlink: http://example.org/a a            the URL, and where in the page it stood (LinkKind)
+    outlink: http://example.org/b a nofollow
+
+With them the link graph (F5) can be exported, and made again, from the archive alone. Lines that other crawlers wrote
+under the same name (`outlink: URL L a/@href`) are not in this form and are skipped: those links are read from the
+page itself.
 """
 
 from __future__ import annotations
@@ -14,13 +23,20 @@ from enum import Enum
 from typing import NamedTuple
 
 from teia.config.sections import LimitSettings
-from teia.crawler.outlinks import FOUND_BY
 from teia.frontier.cell.rows import tail_of
-from teia.frontier.cell.schema import BY_LINK, BY_REQUISITE
+from teia.frontier.cell.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_REQUISITE, BY_SITEMAP
 from teia.frontier.rules.scope import Scope
 from teia.frontier.traps.shapes import trap_of
 from teia.records import Link, LinkKind
 from teia.urls import host_of, key_of
+
+FOUND_BY = {
+    LinkKind.SITEMAP: BY_SITEMAP,
+    LinkKind.FEED: BY_FEED,
+    LinkKind.REDIRECT: BY_REDIRECT,
+    **{kind: BY_REQUISITE for kind in LinkKind if kind.is_requisite},
+}
+"""Discovery bits by the kind of link; every other kind is an ordinary link."""
 
 _ANCHOR = LinkKind.ANCHOR
 _LINKS = 1 << 30
@@ -126,3 +142,48 @@ def _merged(links: Iterable[Link], *, obeys: bool) -> dict[str, tuple[int, str, 
         (times, text, by), (_, also, also_by) = merged[url], unendorsed[url]
         merged[url] = (times, text or also, by | also_by & ~_LINKS)
     return merged
+
+
+# ---- links as the archive keeps them ---------------------------------------------------------------------------------
+
+
+MAX_OUTLINKS = 6_000
+"""Maximum per page; `limits.links_per_page` cannot raise it, so that a metadata record stays small."""
+
+_KINDS = {kind.value: kind for kind in LinkKind}
+
+
+def outlink_line(link: Link) -> str:
+    """Return the value of one `outlink` line; canonical URLs contain neither blanks nor line ends."""
+    kind = link.kind._value_  # `.value` takes twice as long, and a page has a hundred links
+    return f"{link.url} {kind} nofollow" if link.nofollow else f"{link.url} {kind}"
+
+
+def outlinks_of(block: bytes) -> tuple[Link, ...]:
+    """Return the links in the block of a metadata record; lines in other forms are skipped."""
+    links = []
+    for line in block.split(b"\n"):
+        if line.startswith(b"outlink: "):
+            url, _, how = line[9:].decode("utf-8", "replace").strip().partition(" ")
+            kind, _, mark = how.partition(" ")
+            # Lines of other crawlers have another word here (`L`), and are skipped.
+            if kind in _KINDS and url.startswith(("http://", "https://")):
+                links.append(Link(url, _KINDS[kind], nofollow=mark == "nofollow"))
+    return tuple(links[:MAX_OUTLINKS])
+
+
+def leads_to(block: bytes, url: str) -> bool:
+    """Tell whether a page links to a URL, other than as a requisite; tested without parsing all its links."""
+    # One search in the bytes settles most pages.
+    if b"outlink: %b " % url.encode() not in block:
+        return False
+    return any(link.url == url and not link.kind.is_requisite for link in outlinks_of(block))
+
+
+def field_of(block: bytes, name: str) -> str:
+    """Return the first value of a name in the block of a metadata record; empty if it is absent."""
+    start = name.encode() + b": "
+    for line in block.split(b"\n"):
+        if line.startswith(start):
+            return line[len(start) :].decode("utf-8", "replace").strip()
+    return ""

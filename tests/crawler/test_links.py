@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from teia.crawler.outlinks import MAX_OUTLINKS, field_of, outlink_line, outlinks_of
+from teia.crawler.links import MAX_OUTLINKS, field_of, outlink_line, outlinks_of
 from teia.records import Link, LinkKind
 from teia.store.warc import warc_fields
 
