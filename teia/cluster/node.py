@@ -83,8 +83,19 @@ class NodeIdentity:
     """Strategy for assigning sites to nodes (cluster/placing/site_strategies.py); empty: the cluster's."""
     countries: Path | None = None
     bind: str = ""
+    max_hosts: int | None = None
+    """Most hosts that this node crawls in parallel; None: as many as the collection's settings say."""
     session_s: float = Pace().silence_s
     """T of the cluster's sessions, if this is its first node."""
+
+    def own_settings(self, config: Config) -> Config:
+        """Return the agreed settings with the values that this node has of its own."""
+        courtesy, fetch = config.courtesy, config.fetch
+        return replace(
+            config,
+            courtesy=replace(courtesy, max_hosts=self.max_hosts or courtesy.max_hosts),
+            fetch=replace(fetch, bind=self.bind or fetch.bind),
+        )
 
 
 class Node:
@@ -152,14 +163,14 @@ class Node:
                 self._strategy = strategy_named(agreement.strategy, agreement.config.placement, identity.countries)
                 room = agreement.config.cluster.stream_bytes
                 await call(create_stream(wire, self._clock, self._shared, agreement.replicas, room))
-                config = write_settings(self._root, agreement)
-                config = replace(config, fetch=replace(config.fetch, bind=identity.bind or config.fetch.bind))
+                config = identity.own_settings(write_settings(self._root, agreement))
                 self._make_cells(agreement, agreement.starts)
                 copies = await call(self._open_copies(agreement, config))
                 self._index = NodeIndex(self._root, config, self._librarian_settings(), self._clock)
                 receiver = self._receiver = CommandReceiver(
-                    self._root, self._shared, agreement, config, wire, self._thread, self._clock, self.stop, self._once
-                )
+                    self._root, self._shared, agreement, config, wire, self._thread, self._clock, self.stop,
+                    self._once, identity.own_settings,
+                )  # fmt: skip
                 self._schedule = ClusterSchedule(receiver, self._thread, self._clock)
                 serving = asyncio.get_running_loop().create_task(receiver.serve(self._pace.silence_s))
                 try:
@@ -435,7 +446,7 @@ class Node:
             self._crawler = None
             # Ends the listeners, which run in the other loop.
             ownership.is_over = True
-            self._commands.crawl = None
+            self._commands.requests.here = None
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
             for each in listening:

@@ -1,9 +1,9 @@
 """Bulk actions on URLs: users request them, and the process that writes the frontier runs them.
 
-An action is a request (inbox.py) until its final number of URLs is recorded there. A running
-crawl works on it with its commits, a little at a time. While no crawl runs, the process that holds the folder lock does
-it (`run_actions`). Each cell stores how far it came, so any process may die at any time, and repeatedly. Actions on
-one collection run one after the other.
+An action is a request (inbox.py) until its final number of URLs is recorded there. A running crawl works on it with its
+commits, a little at a time. While no crawl runs, the process that holds the folder lock does it (`run_actions`). In a
+cluster all nodes work on it (cluster/crawl/url_requests.py). Each cell stores how far it came, so any process may die
+at any time, and repeatedly. Actions on one collection run one after the other.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from teia.clock import Clock
 from teia.collections.inbox import Inbox, RequestAnswer, RunBulkAction
-from teia.collections.stored import is_clustered
-from teia.errors import ClusterError, StoreError
+from teia.collections.stored import is_clustered, no_node_error
+from teia.errors import StoreError
 from teia.frontier.cell.bulk import END, BulkSelection, continue_action, matching_urls, progress
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import CollectionFolder, Root
@@ -48,11 +48,9 @@ def count_urls(cells: Sequence[FrontierCell], chosen: BulkSelection, now_s: floa
 
 def request_action(inbox: Inbox, collection: str, chosen: BulkSelection, who: str, now_s: float) -> int:
     """Request an action; it runs as soon as a process can, and survives the death of any process."""
-    if is_clustered(CollectionFolder(collection, inbox.path.parent / collection)):
-        raise ClusterError(
-            f"{collection!r} is crawled by a cluster, where single URLs cannot be selected; exclude them with `teia"
-            " block`"
-        )
+    folder = CollectionFolder(collection, inbox.path.parent / collection)
+    if inbox.running_crawl(collection) is None and is_clustered(folder):
+        raise no_node_error(folder)
     return inbox.send(collection, RunBulkAction(secrets.token_hex(8), chosen), now_s, who)
 
 

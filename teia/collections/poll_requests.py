@@ -33,6 +33,7 @@ from teia.crawler.compiled_settings import compile_settings
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import Crawl
 from teia.errors import DiskFull, StoreError, TeiaError
+from teia.frontier.cell.bulk import BulkSelection
 from teia.lib.message import encoded
 from teia.records import Command
 from teia.store.root import Root
@@ -41,18 +42,40 @@ POLL_S = 0.2
 _log = logging.getLogger(__name__)
 
 
+class UrlActions(Protocol):
+    """A crawl that carries out requests about URLs. Each method is called again until it says that it is done."""
+
+    async def visit(self, url: str) -> bool:
+        """Queue a known page for a visit; return True if it is queued by now."""
+
+    async def reread_robots(self, origin: str, since_s: float) -> bool:
+        """Fetch a robots.txt again; return True if it was read since `since_s`."""
+
+    async def run_bulk(self, mark: str, selection: BulkSelection) -> int | None:
+        """Run a bulk action; return the number of its URLs if it is done by now."""
+
+
 class OpenCrawl(NamedTuple):
-    """A crawl that this process runs, and its crawler."""
+    """A crawl that this process runs, and its crawler (`UrlActions`)."""
 
     crawler: Crawler
     crawl: Crawl
+
+    async def visit(self, url: str) -> bool:
+        return self.crawl.committer.visit_requests.accept(url)
+
+    async def reread_robots(self, origin: str, since_s: float) -> bool:
+        return self.crawler.reread_robots(self.crawl, origin, since_s)
+
+    async def run_bulk(self, mark: str, selection: BulkSelection) -> int | None:
+        return self.crawl.committer.bulk.accept(mark, selection)
 
 
 class RequestTarget(Protocol):
     """Crawler, coordinator or node that carries out requests."""
 
-    def open_crawl(self, name: str) -> OpenCrawl | None:
-        """Return the open crawl of a collection; None also if it accepts no requests for single URLs."""
+    def open_crawl(self, name: str) -> UrlActions | None:
+        """Return the open crawl of a collection, or all nodes of the cluster that crawls it."""
 
     async def execute(self, name: str, command: Command) -> bool:
         """Execute a command; return False if the collection is not served here, so that the command stays pending."""
@@ -77,8 +100,7 @@ async def _change_settings(target: RequestTarget, request: Request[ChangeSetting
 
 async def _visit_page(target: RequestTarget, request: Request[VisitPage], _: Inbox) -> RequestAnswer | None:
     found = target.open_crawl(request.collection)
-    is_queued = found is not None and found.crawl.committer.visit_requests.accept(request.id, request.body.url)
-    return RequestAnswer() if is_queued else None
+    return RequestAnswer() if found is not None and await found.visit(request.body.url) else None
 
 
 async def _run_bulk_action(
@@ -92,13 +114,13 @@ async def _run_bulk_action(
     if found is None:
         await target.run_bulk_offline(request.collection)
         return None
-    urls = found.crawl.committer.bulk.accept(request.id, request.body.mark, request.body.selection)
+    urls = await found.run_bulk(request.body.mark, request.body.selection)
     return None if urls is None else RequestAnswer(urls=urls)
 
 
 async def _fetch_robots(target: RequestTarget, request: Request[FetchRobots], _: Inbox) -> RequestAnswer | None:
     found = target.open_crawl(request.collection)
-    is_read = found is not None and found.crawler.reread_robots(found.crawl, request.body.origin, request.requested_s)
+    is_read = found is not None and await found.reread_robots(request.body.origin, request.requested_s)
     return RequestAnswer() if is_read else None
 
 

@@ -7,14 +7,14 @@ any other: it waits for its host's politeness delay, which requests do not short
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from teia.clock import Clock
 from teia.crawler.open_cell import Cell, Touched
 from teia.frontier.cell.bulk import END, BulkSelection, continue_action, progress
 from teia.frontier.cell.fetch_now import visit_soon
-from teia.urls import cell_of, site_of, slot_of, split
+from teia.urls import host_to_cell, split
 
 AT_ONCE = 100
 """Largest number of requests applied with one commit."""
@@ -38,34 +38,38 @@ class VisitRequests:
     """Visit requests of a running crawl: the event loop adds them, the commit thread applies them."""
 
     def __init__(self, cells: Sequence[Cell], starts: Sequence[int], clock: Clock) -> None:
-        self._cells, self._starts, self._clock = cells, starts, clock
-        self._waiting: dict[int, str] = {}
-        self._applied: set[int] = set()
+        self._clock = clock
+        cell_number = host_to_cell(starts)
+        self.cell_of: Callable[[str], Cell | None] = lambda host: cells[cell_number(host)]
+        """Function that returns the cell of a host; None if another node owns it by now."""
+        self._waiting: dict[str, None] = {}
+        self._applied: set[str] = set()
 
     @property
     def is_waiting(self) -> bool:
         return bool(self._waiting)
 
-    def accept(self, number: int, url: str) -> bool:
+    def accept(self, url: str) -> bool:
         """Accept a request, once however often it is given; return True if it is in the frontier by now."""
-        if number in self._applied:
-            self._applied.discard(number)
+        if url in self._applied:
+            self._applied.discard(url)
             return True
-        self._waiting.setdefault(number, url)
+        self._waiting[url] = None
         return False
 
     def process(self) -> Touched:
         """Put waiting requests into the frontier; return hosts with new work. Runs in the commit thread."""
         touched: Touched = []
-        for number, url in list(self._waiting.items())[:AT_ONCE]:
-            cell = self._cells[cell_of(slot_of(site_of(split(url).host)), self._starts)]
-            with cell.frontier.transaction() as frontier:
-                host = visit_soon(frontier, url, self._clock.now_s())
-            if host is not None:
-                touched.append((cell, [host]))
-            # Only after its transaction: a full disk loses none. Applied first: `accept` must find it in either.
-            self._applied.add(number)
-            del self._waiting[number]
+        for url in list(self._waiting)[:AT_ONCE]:
+            cell = self.cell_of(split(url).host)
+            if cell is not None:
+                with cell.frontier.transaction() as frontier:
+                    host = visit_soon(frontier, url, self._clock.now_s())
+                if host is not None:
+                    touched.append((cell, [host]))
+                # Only after its transaction: a full disk loses none. Applied first: `accept` must find it in either.
+                self._applied.add(url)
+            del self._waiting[url]
         return touched
 
 
@@ -77,21 +81,27 @@ class BulkWork:
 
     def __init__(self, cells: Sequence[Cell], clock: Clock) -> None:
         self._cells, self._clock = cells, clock
-        self._current: tuple[int, str, BulkSelection] | None = None
-        self._urls: int | None = None
-        """Number of URLs of the current action; None until it is done."""
+        self._current: tuple[str, BulkSelection] | None = None
+        self._is_done = False
+        self.finished: dict[int, int] = {}
+        """Cells in which the current action is done, and the number of its URLs there."""
         self._changed: deque[str] = deque()
 
     @property
     def is_waiting(self) -> bool:
-        return self._current is not None and self._urls is None
+        return self._current is not None and not self._is_done
 
-    def accept(self, number: int, mark: str, chosen: BulkSelection) -> int | None:
+    @property
+    def mark(self) -> str:
+        """The mark of the current action; empty if there is none."""
+        return self._current[0] if self._current is not None else ""
+
+    def accept(self, mark: str, chosen: BulkSelection) -> int | None:
         """Accept the oldest pending action, once however often it is given; return its URLs if it is done by now."""
-        if self._current is None or self._current[0] != number:
+        if self._current is None or self._current[0] != mark:
             # The one before is done, and recorded as such.
-            self._urls, self._current = None, (number, mark, chosen)
-        return self._urls
+            self._is_done, self.finished, self._current = False, {}, (mark, chosen)
+        return sum(self.finished.values()) if self._is_done else None
 
     def take_changed_hosts(self) -> set[str]:
         """Return the hosts whose queues on disk changed since their buffers were filled, each once."""
@@ -99,9 +109,10 @@ class BulkWork:
 
     def process(self) -> Touched:
         """Continue the action, for a moment; return hosts whose queues changed. Runs in the commit thread."""
-        if self._current is None or self._urls is not None:
+        if self._current is None or self._is_done:
             return []
-        (_, mark, chosen), until = self._current, self._clock.ticks_s() + WORK_S
+        (mark, chosen), finished = self._current, self.finished
+        until = self._clock.ticks_s() + WORK_S
         touched: Touched = []
         for cell in self._cells:
             if progress(cell.frontier, mark)[0] != END:
@@ -113,8 +124,8 @@ class BulkWork:
                 self._changed.extend(host for _, host in hosts)
                 if self._clock.ticks_s() >= until:
                     break
-        found = [progress(cell.frontier, mark) for cell in self._cells]
-        if all(position == END for position, _ in found):
-            # Progress of all cells is committed; only the record in `control.sqlite` is missing.
-            self._urls = sum(number for _, number in found)
+        found = {cell.number: progress(cell.frontier, mark) for cell in self._cells}
+        # Progress of these cells is committed; only the record in `control.sqlite` is missing.
+        finished |= {cell: urls for cell, (position, urls) in found.items() if position == END}
+        self._is_done = finished is self.finished and len(finished) == len(found)
         return touched

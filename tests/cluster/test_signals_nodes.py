@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -78,15 +78,17 @@ class Nodes(Cluster):
 
 
 @asynccontextmanager
-async def two_nodes(web: ScriptedWeb, folder: Path, nats: Nats, signals: str) -> AsyncIterator[Nodes]:
-    """Nodes a and b, which have visited every host once; each keeps some cells."""
+async def two_nodes(
+    web: ScriptedWeb, folder: Path, nats: Nats, signals: str, flags: Mapping[str, Sequence[str]] | None = None
+) -> AsyncIterator[Nodes]:
+    """Nodes a and b, which have visited every host once; each keeps some cells. `flags` are those of each node."""
     log = folder / "requests.jsonl"
     async with LabServer(web, WallClock(), port=0, dns="127.77.255.93:0", log=log) as lab:
         nodes = Nodes(folder, nats, lab, 0.1, session_s=8.0)  # type: ignore[arg-type]
         nodes.log, nodes.signals = log, signals
         try:
             for name in "ab":
-                nodes.start(name, once=False)
+                nodes.start(name, *(flags or {}).get(name, ()), once=False)
             await until_async(lambda: set(nodes.asked("/")) == set(HOSTS), within_s=60)
             await until_async(lambda: all("open" in nodes.log_text(name) for name in "ab"), within_s=60)
             await asyncio.sleep(3.0)  # cells that are handed over have been by now

@@ -34,11 +34,11 @@ class Target:
         self.failures: dict[Command, TeiaError] = {}
 
     def open_crawl(self, name: str) -> OpenCrawl | None:
-        def bulk(number: int, mark: str, chosen: BulkSelection) -> int:
+        def bulk(mark: str, chosen: BulkSelection) -> int:
             self.done.append(mark)
             return 7
 
-        def visit(number: int, url: str) -> bool:
+        def visit(url: str) -> bool:
             self.done.append(url)
             return self.done.count(url) > 1  # queued by the second look
 

@@ -54,6 +54,15 @@ Countries = Annotated[
     typer.Option("--countries", metavar="FILE", help="CSV file with the country of each address range (geo)."),
 ]
 Bind = Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Local IP address that requests are sent from.")]
+MaxHosts = Annotated[
+    int | None,
+    typer.Option(
+        "--max-hosts",
+        min=1,
+        help="Maximum number of hosts that this node crawls in parallel, instead of the"
+        " collection's (courtesy.max_hosts).",
+    ),
+]
 SessionS = Annotated[
     float,
     typer.Option(
@@ -76,6 +85,7 @@ def node(
     strategy: Strategy = None,
     countries: Countries = None,
     bind: Bind = "",
+    max_hosts: MaxHosts = None,
     key: Key = None,
     ca: Ca = None,
     session: SessionS = 15.0,
@@ -110,7 +120,7 @@ def node(
         settings = load(config, os.environ, {"collection.name": collection}).config
     identity = NodeIdentity(
         name or _name_of_machine(), tuple(nats), key, ca, region=region, capacity=capacity, strategy=strategy or "",
-        countries=countries, bind=bind, session_s=session,
+        countries=countries, bind=bind, max_hosts=max_hosts, session_s=session,
     )  # fmt: skip
     with root.locked():
         this = Node(root, collection, settings, identity, WallClock(), once=once)

@@ -5,6 +5,7 @@ commit                steps of the group commit: links from and to other cells
 limits                limits of a whole collection, shared by nodes
 shared_addresses      leases on addresses that several nodes need
 settings              settings and commands of users, agreed by all nodes
+url_requests          requests of users about URLs, carried out by their owner
 unsupported_settings  settings that a cluster refuses
 runs                  scheduled runs, begun once for all nodes
 finished              detect that a crawl by many nodes has ended

@@ -57,6 +57,7 @@ class CellExchange:
         self.homes = SiteHomes(starts, [(cell.number, cell.frontier) for cell in cells])
         committer.steps = (self,)
         committer.cell_number = self.homes.cell_number
+        committer.visit_requests.cell_of = self.cell_of
         owners = HostOwners(self.homes.cell_number, self._is_here, self._forward)
         self.announced = committer.announced = Announcements(cells, starts, clock, owners)
         self.departures: deque[Departure] = deque()
@@ -89,8 +90,13 @@ class CellExchange:
         """Return the last message of other cells that a cell has merged."""
         return mail.last_received(self.cells[cell].frontier, mail.THE_STREAM)
 
+    def cell_of(self, host: str) -> Cell | None:
+        """Return the cell of a host; None if another node owns it."""
+        number = self.homes.cell_number(host)
+        return self.cells[number] if self.homes.lives_here(site_of(host)) and self.cells.owns(number) else None
+
     def _is_here(self, host: str) -> bool:
-        return self.homes.lives_here(site_of(host)) and self.cells.owns(self.homes.cell_number(host))
+        return self.cell_of(host) is not None
 
     def _forward(self, messages: Sequence[Message]) -> None:
         """Forward signals to other cells' owners, with one record of any cell owned here."""

@@ -16,13 +16,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from teia.clock import Clock
 from teia.cluster.crawl.unsupported_settings import check_supported
+from teia.cluster.crawl.url_requests import ClusterRequests
 from teia.cluster.members.agreement import (
     Agreement,
     amend_agreement,
@@ -38,6 +38,7 @@ from teia.collections.inbox import Inbox, RequestAnswer
 from teia.collections.poll_requests import (
     POLL_S,
     OpenCrawl,
+    UrlActions,
     announce,
     drop_stale_requests,
     poll_requests,
@@ -63,8 +64,6 @@ if TYPE_CHECKING:
     from teia.crawler.loop import Crawler
 
 PAUSED_BY_COMMAND = Message("asked to")
-OWN = frozenset({"fetch.bind"})
-"""Settings that each node has its own value of."""
 
 _log = logging.getLogger(__name__)
 
@@ -75,13 +74,15 @@ class CommandReceiver:
     def __init__(
         self, root: Root, shared: str, agreement: Agreement, config: Config, wire: Wire, thread: LoopThread,
         clock: Clock, stop: Callable[[], None], once: bool = False,
+        own_settings: Callable[[Config], Config] = lambda config: config,
     ) -> None:  # fmt: skip
+        """Receive commands; `own_settings` replaces agreed settings by those that this node has of its own."""
         self.agreement = agreement
         self.starts = agreement.starts
         """The first slot of each cell, as agreed on."""
         self.config = config
-        self.crawl: Crawl | None = None
-        """The crawl that is open now, whose counts are reported."""
+        self.requests = ClusterRequests(shared, wire, thread, clock, lambda: self.agreement, self.amend)
+        """Requests about URLs; it knows the crawl that is open now, whose counts are reported."""
         self._root = root
         self._name = config.collection.name
         self._shared = shared
@@ -89,7 +90,7 @@ class CommandReceiver:
         self._thread = thread
         self._clock = clock
         self._stop = stop
-        self._once = once
+        self._once, self._own_settings = once, own_settings
         drop_stale_requests(root, clock)
         self._began = clock.ticks_s()
         self._nudged = False
@@ -101,15 +102,16 @@ class CommandReceiver:
         """Receive commands to this folder and changes of the agreement, until cancelled."""
         inbox = Inbox(self._root.control)
         series, report_at, check_at = SeriesWriter(inbox), 0.0, 0.0
-        subscription = None
+        subscriptions: list[Subscription] = []
         try:
             await announce(inbox, self._name, self._clock)
             while True:
                 now = self._clock.ticks_s()
                 try:
                     # Tried again until NATS is there.
-                    subscription = subscription or await self._subscribe()
+                    subscriptions = subscriptions or await self._thread.call(self._subscribe())
                     await poll_requests(inbox, self, self._clock)
+                    await self.requests.exchange()
                     if self._nudged or now >= check_at:
                         self._nudged, check_at = False, now + poll_s
                         await self._read_agreement()
@@ -118,10 +120,10 @@ class CommandReceiver:
                 except Exception as error:  # noqa: BLE001  # a node that cannot be paused or stopped is worse
                     _log.warning("commands not received: %r", error)
                     await self._clock.sleep(ACCOUNT_S)
-                if now >= report_at and self.crawl is not None:
+                if now >= report_at and self.requests.here is not None:
                     report_at = now + ACCOUNT_S
                     try:
-                        write_account(inbox, series, self.crawl, self._clock, now - self._began)
+                        write_account(inbox, series, self.requests.here.crawl, self._clock, now - self._began)
                     except Exception as error:  # noqa: BLE001
                         _log.warning("status not reported: %r", error)
                 await self._clock.sleep(POLL_S)
@@ -129,22 +131,23 @@ class CommandReceiver:
             with contextlib.suppress(DiskFull):
                 inbox.end(self._name)
             inbox.close()
-            if subscription is not None:
+            for subscription in subscriptions:
                 with contextlib.suppress(Exception):
                     await self._thread.call(subscription.unsubscribe())
 
-    async def _subscribe(self) -> Subscription:
+    async def _subscribe(self) -> list[Subscription]:
+        """Subscribe to changes of the agreement and to requests about URLs; runs in the cluster's thread."""
         subscribing = self._wire.client.subscribe(subject_of(self._shared), cb=self._on_nudge)
-        return await self._thread.call(self._wire.request(subscribing))
+        return [await self._wire.request(subscribing), *await self.requests.subscribe()]
 
     async def _on_nudge(self, _: Msg) -> None:
         self._nudged = True
 
-    def open_crawl(self, name: str) -> OpenCrawl | None:
-        """Return None: nodes do not accept requests for single URLs."""
+    def open_crawl(self, name: str) -> UrlActions | None:
+        return self.requests if name == self._name else None
 
     async def run_bulk_offline(self, name: str) -> None:
-        """Leave bulk actions pending: a cluster refuses them."""
+        """Leave the actions on other collections of the folder to a process that serves them."""
 
     async def execute(self, name: str, command: Command) -> bool:
         """Write a command into the agreement; it is acknowledged once it is agreed on."""
@@ -206,8 +209,7 @@ class CommandReceiver:
             if agreement.ended:
                 _log.warning("command to leave: %s", agreement.ended)
             self._stop()
-        config = write_settings(self._root, agreement)
-        self.config = replace(config, fetch=replace(config.fetch, bind=self.config.fetch.bind))
+        self.config = self._own_settings(write_settings(self._root, agreement))
         self.starts = agreement.starts
         self.agreement = agreement  # last: if it could not be written down, the next look tries again
         _log.info("agreed edition=%d paused=%s", agreement.edition, agreement.paused)
@@ -216,7 +218,7 @@ class CommandReceiver:
 
     def open(self, crawler: Crawler, crawl: Crawl) -> None:
         """Register a crawl that begins."""
-        self.crawl = crawl
+        self.requests.here = OpenCrawl(crawler, crawl)
         self._apply_pause(crawler, crawl)
 
     def _apply_pause(self, crawler: Crawler, crawl: Crawl) -> None:
@@ -229,7 +231,7 @@ class CommandReceiver:
         """Apply the agreement to a running crawl; False if that takes a new shift."""
         self._apply_pause(crawler, crawl)
         config = self.config
-        keys = set(changed_keys(crawl.config, config)) - OWN
+        keys = set(changed_keys(crawl.config, config))
         if config.schedule.start:  # then its runs decide whether pages are kept fresh (runs.py)
             keys.discard("refresh.keep")
         if not keys:

@@ -23,6 +23,7 @@ from teia.config.load import to_toml
 from teia.config.sections import Config
 from teia.config.tree import flatten, read_tree
 from teia.errors import ClusterError
+from teia.frontier.cell.bulk import BulkSelection
 from teia.store.root import Root
 from teia.urls import cell_starts
 
@@ -52,6 +53,14 @@ class ClusterRun(msgspec.Struct, frozen=True, array_like=True):
     why: str = ""
 
 
+class AgreedAction(msgspec.Struct, frozen=True, array_like=True):
+    """A bulk action on the URLs of all cells (cluster/crawl/url_requests.py); `urls` is its result, once it is done."""
+
+    mark: str
+    selection: BulkSelection
+    urls: int | None = None
+
+
 class Agreement(msgspec.Struct, frozen=True):
     """A collection as its cluster knows it; `settings` are its teia.toml."""
 
@@ -79,6 +88,8 @@ class Agreement(msgspec.Struct, frozen=True):
     """The cell that is to be split (cluster/cells/split.py)."""
     unsplit: dict[str, str] = {}
     """By cell: the reason why it was not split."""
+    actions: list[AgreedAction] = []
+    """Bulk actions, in the order in which nodes run them; those that are done stay for a while."""
 
     @property
     def starts(self) -> tuple[int, ...]:

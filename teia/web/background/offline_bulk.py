@@ -14,6 +14,7 @@ from threading import Event, Lock, Thread
 from teia.clock import Clock
 from teia.collections import bulk
 from teia.collections.inbox import Inbox, RunBulkAction
+from teia.collections.stored import is_clustered
 from teia.errors import TeiaError
 from teia.store.root import Root
 
@@ -47,9 +48,10 @@ class OfflineBulk:
             thread.join(CLOSE_S)
 
     def _collections(self) -> list[str]:
-        """Return the collections with pending actions."""
+        """Return the collections with pending actions, without those of a cluster: only its nodes may write."""
         with Inbox(self._root.control) as inbox:
-            return [name for name in self._root.collections() if inbox.pending(name, RunBulkAction)]
+            pending = [name for name in self._root.collections() if inbox.pending(name, RunBulkAction)]
+        return [name for name in pending if not is_clustered(self._root.collection(name))]
 
     def _work(self) -> None:
         try:

@@ -15,11 +15,12 @@ from pydantic import BaseModel, Field
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
 from teia.collections.inbox import Inbox, VisitPage
+from teia.collections.stored import is_clustered
 from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import StoreError, UsageError
 from teia.lib.message import Message
 from teia.records import Outcome
-from teia.urls import from_user
+from teia.urls import from_user, host_of
 from teia.views.page import PageDetail, find_entry, page_detail, suggestions
 from teia.views.why_waiting import why_unknown, why_waiting
 from teia.web.access.roles import Role
@@ -141,16 +142,21 @@ def _canonical(url: str) -> str:
 
 def check(site: SiteDep, visitor: VisitorDep, collection: str, form: PageUrl) -> ActionResult:
     """Request a visit of a known page, at the next free slot of its server."""
-    config = site.config(collection)
+    config, url = site.config(collection), from_user(form.url)
     with site.lookup(collection) as lookup:
-        entry = find_entry(lookup, form.url, config)
-        _refuse_excluded(lookup, entry, site.clock.now_s())
+        # Another node of a cluster may own the page: this folder does not know it, and the owner decides.
+        is_elsewhere = url is not None and is_clustered(site.root.collection(collection)) and lookup.find(url) is None
+        if url is None or not is_elsewhere:
+            entry = find_entry(lookup, form.url, config)
+            _refuse_excluded(lookup, entry, site.clock.now_s())
+            url = entry.url
     with Inbox(site.root.control) as inbox:
-        inbox.send(collection, VisitPage(entry.url), site.clock.now_s(), visitor.name)
+        inbox.send(collection, VisitPage(url), site.clock.now_s(), visitor.name)
         is_running = inbox.running_crawl(collection) is not None
-    site.accounts.log_action(visitor.name, Message("check now"), collection=collection, url=entry.url)
-    when = f"as soon as the delay of {entry.host} allows" if is_running else "during the next crawl of the collection"
-    to = link(f"/c/{collection}/page", url=entry.url, asked="running" if is_running else "waiting")
+    site.accounts.log_action(visitor.name, Message("check now"), collection=collection, url=url)
+    when = f"as soon as the delay of {host_of(url)} allows" if is_running else "during the next crawl of the collection"
+    asked = {} if is_elsewhere else {"asked": "running" if is_running else "waiting"}
+    to = link(f"/c/{collection}/{'unknown' if is_elsewhere else 'page'}", url=url, **asked)
     return ActionResult(f"it will be fetched {when}; delays still apply", to)
 
 

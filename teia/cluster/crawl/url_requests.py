@@ -1,0 +1,207 @@
+"""Requests of users about URLs: given to any node, carried out by the node that owns the URLs.
+
+A request is a row of `control.sqlite` of the folder it was given to, until it is done. The node there asks all nodes
+for its pending requests, again and again; the node that owns a URL carries its request out and says so. A question or
+an answer that is lost is repeated. So a request survives the death of any node, and of NATS.
+
+A bulk action concerns the cells of all nodes, and two at once would overwrite each other's progress there. So it is
+written into the agreement, and all nodes run the first one that is not done. Each cell stores its progress in its log,
+from which a new owner continues (frontier/cell/bulk.py). A node with a pending action asks for the cells that are done;
+when it knows of all of them, it writes the number of URLs into the agreement.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.crawl.ownership import ownership_of
+from teia.cluster.members.agreement import AgreedAction, Agreement
+from teia.cluster.nats.thread import LoopThread
+from teia.cluster.nats.wire import Wire
+from teia.collections.poll_requests import OpenCrawl
+from teia.frontier.cell.bulk import BulkSelection
+from teia.urls import split
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
+
+ASK_EVERY_S = 0.5
+ASKED_AT_ONCE = 100
+"""Most requests in one question; the length of a URL is bounded."""
+
+KEPT_ACTIONS = 20
+"""Bulk actions that are done and stay in the agreement: a node that was away learns their result from it."""
+
+_log = logging.getLogger(__name__)
+
+
+class UrlRequest(msgspec.Struct, frozen=True, array_like=True):
+    """A request to visit a page, or to fetch the robots.txt of an origin unless it was read since a time."""
+
+    url: str
+    robots_since_s: float | None = None
+
+
+class UrlQuestion(msgspec.Struct, frozen=True, array_like=True):
+    """Pending requests of a node, and the mark of the bulk action that is to end next."""
+
+    reply_to: str
+    wanted: list[UrlRequest] = []
+    action: str = ""
+
+
+class UrlAnswer(msgspec.Struct, frozen=True, array_like=True):
+    """Requests that a node has carried out, and its cells in which a bulk action is done, with the number of URLs."""
+
+    done: list[UrlRequest] = []
+    action: str = ""
+    cells: dict[int, int] = {}
+
+
+class ClusterRequests:
+    """One node's part in requests about URLs (`UrlActions`); lives in the loop of the crawl.
+
+    NATS's callbacks, in the cluster's thread, only fill `_questions` and `_answers`.
+    """
+
+    def __init__(
+        self, shared: str, wire: Wire, thread: LoopThread, clock: Clock, agreement: Callable[[], Agreement],
+        amend: Callable[[Callable[[Agreement], Agreement]], Awaitable[None]],
+    ) -> None:  # fmt: skip
+        self.here: OpenCrawl | None = None
+        """The crawl that is open here."""
+        self._subject = f"teia.asked.{shared}"
+        self._wire, self._thread, self._clock = wire, thread, clock
+        self._agreement, self._amend = agreement, amend
+        self._reply_to = wire.client.new_inbox()
+        self._questions: deque[bytes] = deque(maxlen=1_000)
+        self._answers: deque[bytes] = deque(maxlen=1_000)
+        self._wanted: dict[UrlRequest, None] = {}
+        """Requests that are pending here; they are noted anew before each question."""
+        self._done: set[UrlRequest] = set()
+        self._waits_for_action = False
+        self._finished: tuple[str, dict[int, int]] = ("", {})
+        """The bulk action that is to end next, and the cells in which it is done, with the number of URLs."""
+        self._ask_at = 0.0
+
+    async def subscribe(self) -> list[Subscription]:
+        """Subscribe to the questions of all nodes, and to answers; runs in the cluster's thread."""
+
+        async def on_question(message: Msg) -> None:
+            self._questions.append(message.data)
+
+        async def on_answer(message: Msg) -> None:
+            self._answers.append(message.data)
+
+        client = self._wire.client
+        asked = await self._wire.request(client.subscribe(self._subject, cb=on_question))
+        return [asked, await self._wire.request(client.subscribe(self._reply_to, cb=on_answer))]
+
+    # -- requests that were given here ---------------------------------------------------------------------
+
+    async def visit(self, url: str) -> bool:
+        return self._is_done(UrlRequest(url))
+
+    async def reread_robots(self, origin: str, since_s: float) -> bool:
+        return self._is_done(UrlRequest(origin, since_s))
+
+    def _is_done(self, request: UrlRequest) -> bool:
+        if request in self._done:
+            self._done.discard(request)
+            return True
+        self._wanted[request] = None
+        return False
+
+    async def run_bulk(self, mark: str, selection: BulkSelection) -> int | None:
+        agreed = next((each for each in self._agreement().actions if each.mark == mark), None)
+        if agreed is None:
+            await self._amend(lambda now: with_action(now, mark, selection))
+            return None
+        self._waits_for_action = self._waits_for_action or agreed.urls is None
+        return agreed.urls
+
+    # -- between nodes -------------------------------------------------------------------------------------
+
+    async def exchange(self) -> None:
+        """Answer the questions of all nodes, take their answers, and ask for the requests that are pending here."""
+        action = next_action(self._agreement())
+        if action is not None and self.here is not None:
+            await self.here.run_bulk(action.mark, action.selection)
+        while self._questions:
+            question = msgspec.msgpack.decode(self._questions.popleft(), type=UrlQuestion)
+            answer = await self._answer(question)
+            if answer != UrlAnswer():
+                await self._publish(question.reply_to, answer)
+        while self._answers:
+            await self._take(msgspec.msgpack.decode(self._answers.popleft(), type=UrlAnswer))
+        is_pending = self._wanted or (action is not None and self._waits_for_action)
+        if is_pending and self._clock.ticks_s() >= self._ask_at:
+            self._ask_at = self._clock.ticks_s() + ASK_EVERY_S
+            mark = action.mark if action is not None and self._waits_for_action else ""
+            question = UrlQuestion(self._reply_to, list(self._wanted)[:ASKED_AT_ONCE], mark)
+            self._wanted, self._waits_for_action = {}, False
+            await self._publish(self._subject, question)
+
+    async def _answer(self, question: UrlQuestion) -> UrlAnswer:
+        """Carry out the requests for URLs that are owned here; return those that are done."""
+        if self.here is None:
+            return UrlAnswer()
+        done = [request for request in question.wanted if await self._carry_out(self.here, request)]
+        bulk = self.here.crawl.committer.bulk
+        cells = dict(bulk.finished) if question.action and bulk.mark == question.action else {}
+        return UrlAnswer(done, question.action if cells else "", cells)
+
+    @staticmethod
+    async def _carry_out(here: OpenCrawl, request: UrlRequest) -> bool:
+        if ownership_of(here.crawl).exchange.cell_of(split(f"{request.url}/").host) is None:
+            return False
+        if request.robots_since_s is None:
+            return await here.visit(request.url)
+        return await here.reread_robots(request.url, request.robots_since_s)
+
+    async def _take(self, answer: UrlAnswer) -> None:
+        self._done.update(answer.done)
+        action = next_action(self._agreement())
+        if action is None or answer.action != action.mark:
+            return
+        if self._finished[0] != action.mark:
+            self._finished = (action.mark, {})
+        finished = self._finished[1]
+        finished |= answer.cells
+        if finished.keys() >= set(range(len(self._agreement().starts))):
+            await self._amend(lambda now: with_result(now, action.mark, sum(finished.values())))
+
+    async def _publish(self, subject: str, message: UrlQuestion | UrlAnswer) -> None:
+        publishing = self._wire.client.publish(subject, msgspec.msgpack.encode(message))
+        await self._thread.call(self._wire.request(publishing))
+
+
+def next_action(agreement: Agreement) -> AgreedAction | None:
+    """Return the bulk action that all nodes run now."""
+    return next((each for each in agreement.actions if each.urls is None), None)
+
+
+def with_action(now: Agreement, mark: str, selection: BulkSelection) -> Agreement:
+    """Return the agreement with one more bulk action; unchanged if it has it."""
+    if any(each.mark == mark for each in now.actions):
+        return now
+    done = [each for each in now.actions if each.urls is not None]
+    forgotten = done[: max(0, len(done) - KEPT_ACTIONS)]
+    kept = [each for each in now.actions if each not in forgotten]
+    return msgspec.structs.replace(now, actions=[*kept, AgreedAction(mark, selection)])
+
+
+def with_result(now: Agreement, mark: str, urls: int) -> Agreement:
+    """Return the agreement with the result of a bulk action; unchanged if it has one."""
+    actions = [
+        msgspec.structs.replace(each, urls=urls) if each.mark == mark and each.urls is None else each
+        for each in now.actions
+    ]
+    return msgspec.structs.replace(now, actions=actions)

@@ -1,0 +1,80 @@
+"""Requests about URLs reach the node that owns them, whichever node they are given to; caps of single nodes hold."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from itertools import pairwise
+from pathlib import Path
+
+from teia.collections.inbox import FetchRobots, Inbox, RequestBody, VisitPage
+from teia.lab.server.requestlog import RequestLogEntry
+from teia.store.root import open_root
+from tests.crawler.webs import ScriptedWeb, WorldAnswer, html, robots, text_of
+from tests.waiting import until_async
+
+from .conftest import Nats
+from .test_local import teia
+from .test_signals_nodes import HOSTS, Nodes, run, two_nodes
+
+PEERS = {"a": "127.0.62.1", "b": "127.0.62.2"}
+DELAY_S = 0.1
+
+
+def site(number: int) -> dict[str, WorldAnswer]:
+    broken = WorldAnswer(500, b"Content-Type: text/plain\r\n", b"broken")
+    return {"/": html("/broken", text=text_of(number)), "/robots.txt": robots(""), "/broken": broken}
+
+
+def give(nodes: Nodes, name: str, *bodies: RequestBody) -> None:
+    """Make requests in a node's folder, as `teia serve` there does."""
+    with Inbox(open_root(nodes.data(name)).control) as inbox:
+        for body in bodies:
+            inbox.send("main", body, time.time(), "ana")
+
+
+def pending(nodes: Nodes, name: str) -> int:
+    with Inbox(open_root(nodes.data(name)).control) as inbox:
+        return len(inbox.all_pending())
+
+
+def check_one_host_at_a_time(entries: list[RequestLogEntry]) -> None:
+    """Among the requests of one node, a host follows another only when the delay of that one is over."""
+    entries = sorted(entries, key=lambda entry: entry.start_s)
+    assert len({entry.host for entry in entries}) > 1
+    gaps = [later.start_s - first.end_s for first, later in pairwise(entries) if first.host != later.host]
+    assert min(gaps) >= DELAY_S - 0.01, gaps
+
+
+def test_a_request_given_to_one_node_is_carried_out_by_the_owner(own_nats: Nats, tmp_path: Path) -> None:
+    """Visits, robots.txt and bulk actions, each given to another node; and a cap of hosts of one node alone (T4)."""
+
+    async def main() -> None:
+        web = ScriptedWeb({host: site(number) for number, host in enumerate(HOSTS)})
+        flags = {"a": ("--bind", PEERS["a"], "--max-hosts", "1"), "b": ("--bind", PEERS["b"])}
+        async with two_nodes(web, tmp_path, own_nats, "", flags) as nodes:
+            owners = {peer: {each.host for each in nodes.entries() if each.peer == peer} for peer in PEERS.values()}
+            assert all(owners.values()), "each node owns some hosts"
+            urls = [nodes.lab.url(host, "/") for host in HOSTS]
+            before = nodes.asked("/robots.txt")
+            assert nodes.asked("/") == nodes.asked("/broken") == dict.fromkeys(HOSTS, 1)
+            give(nodes, "a", *map(VisitPage, urls), VisitPage(urls[0] + "unknown"))
+            give(nodes, "b", *(FetchRobots(url.rstrip("/")) for url in urls))
+            await until_async(lambda: nodes.asked("/") == dict.fromkeys(HOSTS, 2), within_s=30)
+            await until_async(
+                lambda: nodes.asked("/robots.txt") == {host: before[host] + 1 for host in HOSTS}, within_s=30
+            )
+            await until_async(lambda: not pending(nodes, "a") + pending(nodes, "b"), within_s=30)
+            assert not nodes.asked("/unknown"), "nobody knows it"
+            # Both at once: the second begins when the first is done everywhere.
+            words = ("queue", "retry", "--outcome", "500", "--yes", "--data")
+            runs = [asyncio.to_thread(teia, *words, str(nodes.data(name))) for name in "ab"]
+            said = [(done.returncode, done.stderr) for done in await asyncio.gather(*runs)]
+            assert max(said) == (0, f"{len(HOSTS)} URLs: retry\n"), said
+            assert [code for code, _ in said] == [0, 0]
+            await until_async(lambda: min(nodes.asked("/broken").values()) >= 2, within_s=30)
+            for peer, hosts in owners.items():
+                assert {each.host for each in nodes.entries() if each.peer == peer} == hosts
+            check_one_host_at_a_time([each for each in nodes.entries() if each.peer == PEERS["a"]])
+
+    run(main)
