@@ -3,7 +3,7 @@
 Floors, from the ground up; a module imports from its own floor or from a lower one (docs/architecture.md):
 
     lib/                structures that know nothing of the web
-    urls, records, clock, errors, durable, metrics, sqlite, version     used by all others
+    urls, records, clock, errors, durable, sqlite, version     used by all others
     config/             settings
     frontier/           known URLs: which one is fetched next, and when
     fetch/              one request, one outcome

@@ -224,3 +224,10 @@ def test_users_own_processors_run_in_the_children_and_reach_the_archive(tmp_path
         if record.kind == "metadata"
     ]
     assert any(b"shouted: HELLO" in record.block for record in records)
+
+
+def test_counts_are_of_what_was_committed(tmp_path: Path) -> None:
+    web = ScriptedWeb({"a.test": {"/": html("/1"), "/1": html()}})
+    counts = crawl_web(web, tmp_path, "a.test/").crawls[0].counts
+    assert (counts.requests, counts.pages, counts.urls_new) == (3, 2, 2)
+    assert counts.archive_records > 3
