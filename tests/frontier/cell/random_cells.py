@@ -18,10 +18,14 @@ HOSTS = [f"h{n}.site{n % 4}.test" for n in range(6)]
 
 
 def dump(path: Path) -> list[str]:
-    """Return the whole file as SQL, without the number of the last record."""
+    """Return the whole file as sorted lines of SQL, without the number of the last record.
+
+    Sorted, because rows of a table with row numbers lie in the order in which they were written, which is another one
+    where records are applied.
+    """
     db = sqlite3.connect(path)
     try:
-        return [line for line in db.iterdump() if "'log_seq'" not in line]
+        return sorted(line for line in db.iterdump() if "'log_seq'" not in line)
     finally:
         db.close()
 

@@ -89,10 +89,11 @@ def old_records() -> dict[int, list[bytes]]:
 
 
 def contents(path: Path) -> dict[str, tuple[list[str], list[Any]]]:
-    """Return the columns and rows of each table, without the number of the last record."""
+    """Return the columns and sorted rows of each table, without the number of the last record."""
     with closing(sqlite3.connect(path)) as db:
         found = {}
         for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
             cursor = db.execute(f'SELECT * FROM "{table}"')
-            found[table] = [column[0] for column in cursor.description], [r for r in cursor if r[0] != "log_seq"]
+            rows = sorted((row for row in cursor if row[0] != "log_seq"), key=repr)
+            found[table] = [column[0] for column in cursor.description], rows
         return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +15,8 @@ from teia.frontier.cell.reconsider import END, progress, reconsider
 from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.traps.watch import TrapWatch
 from teia.urls import key_of
+
+from .random_cells import dump
 
 
 class MemoryJournal:
@@ -49,15 +50,6 @@ class MemoryJournal:
 
 def found(path: str, host: str = "a.test", depth: int = 1) -> FoundUrl:
     return FoundUrl(host, key_of(f"http://{host}{path}"), path, depth)
-
-
-def dump(path: Path) -> list[str]:
-    """The whole file as SQL, but for the number of the last record."""
-    db = sqlite3.connect(path)
-    try:
-        return [line for line in db.iterdump() if "'log_seq'" not in line]
-    finally:
-        db.close()
 
 
 def copied(journal: MemoryJournal, path: Path, upto: int | None = None) -> Path:
