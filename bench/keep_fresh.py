@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import FastClock, WallClock, from_iso
-from teia.collections.stored import configure
+from teia.collections.settings import configure
 from teia.config.sections import Config, LimitSettings
 from teia.crawler.start import open_crawler
 from teia.frontier.cell.cell import FrontierCell

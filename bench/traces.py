@@ -39,13 +39,13 @@ from urllib.parse import urlencode
 
 from teia.clock import WallClock
 from teia.cluster.nats.servers import NatsServers
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.lab.server.process import lab_process
 from teia.signals.announce import counts_in
 from teia.store.root import open_root
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
-from teia.web.forms.fields import fields_from_config
+from teia.web.collection_form import fields_from_config
 
 ENTRY_POINTS = {
     "commit": (

@@ -25,9 +25,8 @@ import uvloop
 from teia.clock import WallClock
 from teia.collections.account import Summary, summarize
 from teia.collections.poll_requests import drop_stale_requests, serve_requests
-from teia.collections.stored import choose, configure, saved
-from teia.config.flags import FLAGS
-from teia.config.sections import Config
+from teia.collections.settings import choose, configure, saved
+from teia.config.sections import FLAGS, Config
 from teia.crawler.fetch_rows import fetch_log
 from teia.crawler.lookup import Lookup
 from teia.crawler.loop import Crawler

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 NOT_MODIFIED = 304
 
@@ -185,3 +185,19 @@ class Command(StrEnum):
     RESUME = "resume"
     STOP = "stop"
     RUN = "run"  # begin a run now; for the coordinator of schedules
+
+
+class Operator(StrEnum):
+    """Operator of an edit on its value."""
+
+    SET = "="
+    ADD = "+="
+    REMOVE = "-="
+
+
+class Edit(NamedTuple):
+    """One change of one setting of a collection; `value` is a value of JSON and TOML."""
+
+    key: str
+    operator: Operator
+    value: Any

@@ -115,10 +115,9 @@ def _flags(lab: dict[str, Any]) -> dict[str, Any]:
 
 def _keep_fresh(root: Root) -> None:
     """Change the collection to be kept fresh by the crawler of the web server."""
-    from teia.collections.change_settings import change
     from teia.collections.commands import give_command
-    from teia.collections.edits import Edit, Operator
-    from teia.records import Command
+    from teia.collections.settings import change
+    from teia.records import Command, Edit, Operator
 
     clock = WallClock()
     change(root, NAME, [Edit(key, Operator.SET, value) for key, value in KEEP_FRESH_SETTINGS.items()], clock)

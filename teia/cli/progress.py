@@ -14,7 +14,7 @@ from rich.table import Table
 from teia.cli.output import count_of
 from teia.clock import Clock
 from teia.collections.account import Summary, summarize
-from teia.collections.run_log import describe_visits
+from teia.collections.scheduled_runs import describe_visits
 from teia.crawler.loop import Crawler
 from teia.indexer.keep_process import IndexerProcess
 

@@ -2,7 +2,7 @@
 
 One invalid URL rejects the whole list, so that the user can fix the list and send it again. A URL that the collection
 would not crawl is reported and left out. A URL that is known already stays as it is. The others become seeds: they are
-written to teia.toml before the caller gets its answer, and a running crawl takes them up at once (change_settings.py).
+written to teia.toml before the caller gets its answer, and a running crawl takes them up at once (settings.py).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from teia.clock import Clock
-from teia.collections.change_settings import change
 from teia.collections.drafts import MAX_SEEDS, SEEDS, check_seeds
-from teia.collections.edits import Edit, Operator, apply_edits, implied_scope
 from teia.collections.preview_url import UrlTester
+from teia.collections.settings import apply_edits, change, implied_scope
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import seeds_of
 from teia.crawler.lookup import Lookup
 from teia.errors import UsageError
 from teia.lib.message import Message
+from teia.records import Edit, Operator
 from teia.store.root import Root
 from teia.urls import from_user
 

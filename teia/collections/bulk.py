@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from teia.clock import Clock
 from teia.collections.inbox import Inbox, RequestAnswer, RunBulkAction
-from teia.collections.stored import is_clustered, no_node_error
+from teia.collections.settings import is_clustered, no_node_error
 from teia.errors import StoreError
 from teia.frontier.cell.bulk import END, BulkSelection, continue_action, matching_urls, progress
 from teia.frontier.cell.cell import FrontierCell

@@ -7,14 +7,17 @@ collection is crawled until the crawl has ended, a paused one stays paused, and 
 started again or its schedule begins the next run. `teia serve` gives standing commands, and the crawler it manages
 follows them; a crawl that a user began in a terminal does not.
 
-Removing a collection takes both sides: the command requests the removal, then the crawler closes the collection's files
-and records that.
+Removing a collection with all its files takes both sides: the command requests the removal, then the crawler closes the
+collection's files and records that. The folder is renamed first, atomically, so that there is either a whole collection
+or none; then it is deleted. The next removal deletes what a death leaves of it.
 
 `give_command` gives a command, and also sends it to the running crawl (T7).
 """
 
 from __future__ import annotations
 
+import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,9 +25,10 @@ from typing import Any
 from teia.clock import Clock
 from teia.collections.calendar import Schedule
 from teia.collections.control_file import ControlFile
-from teia.collections.due_runs import CrawlTask, find_due_task
 from teia.collections.inbox import GiveCommand, Inbox
-from teia.collections.run_log import ScheduledRun
+from teia.collections.scheduled_runs import CrawlTask, ScheduledRun, find_due_task
+from teia.durable import disk_errors, sync_folder
+from teia.errors import StoreError
 from teia.lib.message import Message
 from teia.records import Command
 from teia.store.root import Root
@@ -130,3 +134,45 @@ def idle_state(commands: StandingCommands) -> dict[str, Any]:
     if commands.paused_s is not None:
         return {"state": "paused", "paused_why": Message("asked to")}
     return {"state": "starting"} if commands.wanted_s is not None else {}
+
+
+# ---- removal ---------------------------------------------------------------------------------------------------------
+
+TRASH = ".removed-"
+CLOSE_TIMEOUT_S = 20.0
+POLL_S = 0.05
+
+
+def remove_collection(root: Root, name: str, clock: Clock) -> None:
+    """Remove a collection; a crawler that has it open closes it first, or StoreError names it."""
+    folder = root.collection(name)
+    with CommandTable(root.control) as table:
+        table.request_removal(name)
+        # Nothing was touched yet: the request is withdrawn.
+        if not _is_free(root, name, table, clock):
+            table.forget(name)
+            raise StoreError(Message("process {pid} is crawling this folder; stop it first", pid=root.lock_holder()))
+    trash = root.path / f"{TRASH}{name}-{int(clock.now_s() * 1e6):x}"
+    with disk_errors(folder.path, "removed"):
+        # From here on the collection is gone; the rest is cleaning up.
+        folder.path.rename(trash)
+        sync_folder(root.path)
+    with CommandTable(root.control) as table:
+        table.forget_collection(name)
+    remove_trash(root)
+
+
+def _is_free(root: Root, name: str, table: CommandTable, clock: Clock) -> bool:
+    """Wait until no process has the collection open; return False if that takes too long."""
+    until = clock.ticks_s() + CLOSE_TIMEOUT_S
+    while root.lock_holder() is not None and table.get(name).removal != RELEASED:
+        if clock.ticks_s() > until:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def remove_trash(root: Root) -> None:
+    """Delete the remains of removed collections."""
+    for path in root.path.glob(f"{TRASH}*"):
+        shutil.rmtree(path, ignore_errors=True)

@@ -8,8 +8,7 @@ from math import inf
 from teia.collections.account import Summary
 from teia.collections.calendar import Schedule, parse_schedule
 from teia.collections.commands import NO_COMMANDS, StandingCommands
-from teia.collections.due_runs import CrawlTask, DueTask, find_due_task
-from teia.collections.run_log import ScheduledRun
+from teia.collections.scheduled_runs import CrawlTask, DueTask, ScheduledRun, find_due_task
 from teia.config.sections import Config
 from teia.crawler.keep_fresh.visit_all_again import RevisitAll, RoundAccount
 from teia.crawler.running_collection import Crawl, RunCounts

@@ -1,12 +1,13 @@
 """The coordinator (T3): due schedules become runs, of one collection or of all in a root, in one process.
 
-It decides the task of each collection now (due_runs.py), and opens a crawler for those that have to be crawled. That is
-a *shift*: its set of collections is fixed. When a collection is done or its time is over, its part ends by itself. When
-another one has to begin, or to continue with another task, the shift is ended cleanly and the next one begins with
-both, a moment later. Politeness delays, queues and counts are on disk, so a shift that ends loses nothing. While
-nothing is due there is no crawler: no children, no open cells, and a read of `control.sqlite` five times a second.
+It decides the task of each collection now (scheduled_runs.py), and opens a crawler for those that have to be crawled.
+That is a *shift*: its set of collections is fixed. When a collection is done or its time is over, its part ends by
+itself. When another one has to begin, or to continue with another task, the shift is ended cleanly and the next one
+begins with both, a moment later. Politeness delays, queues and counts are on disk, so a shift that ends loses nothing.
+While nothing is due there is no crawler: no children, no open cells, and a read of `control.sqlite` five times a
+second.
 
-A run is recorded (run_log.py) before its shift begins, and all known pages are fetched again since that instant
+A run is recorded (scheduled_runs.py) before its shift begins, and all known pages are fetched again since that instant
 (visit_all_again.py). A death, `teia stop` and signals leave it open, and the next coordinator continues it.
 """
 
@@ -18,11 +19,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from math import inf
 
 from teia.clock import Clock
-from teia.collections.account import summarize
+from teia.collections.account import SeriesWriter, summarize
 from teia.collections.bulk import run_actions
+from teia.collections.control_file import ACCOUNT_S
 from teia.collections.controllers import CollectionController, collection_schedule, shift_config
-from teia.collections.due_runs import CrawlTask, deadline_of, find_due_task
-from teia.collections.edits import Edit
 from teia.collections.inbox import Inbox, RequestAnswer
 from teia.collections.poll_requests import (
     POLL_S,
@@ -33,9 +33,7 @@ from teia.collections.poll_requests import (
     reconfigure_crawl,
     write_account,
 )
-from teia.collections.reports import ACCOUNT_S
-from teia.collections.run_log import EndReason, RunLog, describe_visits
-from teia.collections.series import SeriesWriter
+from teia.collections.scheduled_runs import CrawlTask, EndReason, RunLog, deadline_of, describe_visits, find_due_task
 from teia.config.sections import Config, ScheduleSettings
 from teia.config.tree import keys_of
 from teia.crawler.loop import Crawler
@@ -44,7 +42,7 @@ from teia.crawler.start import open_crawler
 from teia.errors import DiskFull, TeiaError
 from teia.lib.message import Message
 from teia.parse.children.spawn import ZygoteProcess
-from teia.records import Command
+from teia.records import Command, Edit
 from teia.store.root import Root
 
 DISK_RETRY_S = 5.0

@@ -14,20 +14,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from teia.clock import Clock
-from teia.collections.change_settings import SettingsChange, change
-from teia.collections.edits import Edit, Operator, changed_keys
 from teia.collections.inbox import ChangeSettings, Inbox
 from teia.collections.preview_change import reconsider_now
-from teia.collections.stored import check, saved
-from teia.config.declare import ADMIN, HERE
+from teia.collections.settings import SettingsChange, change, changed_keys, check, saved
 from teia.config.load import to_toml
 from teia.config.sections import Config
-from teia.config.tree import keys_of, read_tree, value_of
+from teia.config.tree import ADMIN, HERE, keys_of, read_tree, value_of
 from teia.crawler.compiled_settings import is_bare_word
 from teia.errors import ConfigError, StoreError, UsageError, WrongValue
 from teia.frontier.queue.host_rules import agreements
 from teia.frontier.rules.scope import WrongRule, compile_scope, regex_size
 from teia.lib.message import Message
+from teia.records import Edit
 from teia.store.root import Root, check_name
 from teia.urls import from_user
 
@@ -232,11 +230,6 @@ def create_collection(root: Root, config: Config, clock: Clock) -> None:
     with Inbox(root.control) as inbox:
         # An empty change only makes a running crawler look for new collections.
         inbox.send(name, ChangeSettings(()), clock.now_s())
-
-
-def diff_configs(before: Config, after: Config) -> list[Edit]:
-    values = [(key, value_of(after, key)) for key in changed_keys(before, after)]
-    return [Edit(key, Operator.SET, list(value) if isinstance(value, tuple) else value) for key, value in values]
 
 
 def apply_change(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> SettingsChange:

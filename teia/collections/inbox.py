@@ -20,12 +20,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from teia.clock import Clock
-from teia.collections.edits import Edit
-from teia.collections.reports import CrawlReports
+from teia.collections.control_file import CrawlReports
 from teia.errors import StoreError, TeiaError, UsageError
 from teia.frontier.cell.bulk import BulkSelection
 from teia.lib.message import Message, message_code
-from teia.records import Command
+from teia.records import Command, Edit
 
 DAY_S = 86_400.0
 WAIT_POLL_S = 0.02

@@ -11,10 +11,9 @@ from typing import Any
 
 from teia.clock import Clock, iso_utc
 from teia.collections.calendar import Schedule, describe_schedule, next_starts, parse_schedule
-from teia.collections.due_runs import CrawlTask, find_due_task
-from teia.collections.reports import CrawlReports
-from teia.collections.run_log import RunLog, ScheduledRun
-from teia.collections.stored import saved
+from teia.collections.control_file import CrawlReports
+from teia.collections.scheduled_runs import CrawlTask, RunLog, ScheduledRun, find_due_task
+from teia.collections.settings import saved
 from teia.config.sections import Config, ScheduleSettings
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell

@@ -14,8 +14,8 @@ from dataclasses import asdict
 from typing import Any, NamedTuple, Protocol
 
 from teia.clock import Clock
-from teia.collections.account import summarize
-from teia.collections.edits import LIVE, SHARED, Edit, apply_edits
+from teia.collections.account import SeriesWriter, summarize
+from teia.collections.control_file import ACCOUNT_S, CrawlReports
 from teia.collections.inbox import (
     ChangeSettings,
     FetchRobots,
@@ -27,15 +27,14 @@ from teia.collections.inbox import (
     RunBulkAction,
     VisitPage,
 )
-from teia.collections.reports import ACCOUNT_S, CrawlReports
-from teia.collections.series import SeriesWriter
+from teia.collections.settings import LIVE, SHARED, apply_edits
 from teia.crawler.compiled_settings import compile_settings
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import Crawl
 from teia.errors import DiskFull, StoreError, TeiaError
 from teia.frontier.cell.bulk import BulkSelection
 from teia.lib.message import encoded
-from teia.records import Command
+from teia.records import Command, Edit
 from teia.store.root import Root
 
 POLL_S = 0.2

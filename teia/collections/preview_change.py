@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.collections.edits import implied_scope
+from teia.collections.settings import implied_scope
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import CompiledSettings, compile_settings
 from teia.errors import ConfigError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from teia.collections.edits import implied_scope
+from teia.collections.settings import implied_scope
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import seeds_of
 from teia.crawler.links import FrontierUrl, LinkRefusal, evaluate_link

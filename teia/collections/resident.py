@@ -22,8 +22,8 @@ from teia.collections.calendar import Schedule
 from teia.collections.commands import NO_COMMANDS, REQUESTED, CommandTable, StandingCommands, is_needed
 from teia.collections.controllers import CollectionController, collection_schedule
 from teia.collections.coordinator import Coordinator
-from teia.collections.run_log import RunLog
-from teia.collections.stored import saved
+from teia.collections.scheduled_runs import RunLog
+from teia.collections.settings import saved
 from teia.errors import DiskFull, StoreError, TeiaError
 from teia.frontier.cell.cell import FrontierCell
 from teia.records import Command

@@ -1,15 +1,25 @@
-"""All settings: sections as frozen dataclasses, and `Config`, the tree of all sections.
+"""All settings: sections as frozen dataclasses, `Config`, the tree of all sections, and the flags that stand for some.
 
 docs/config.md is generated from this tree.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from teia.config.choices import ORDERS, POLICIES
-from teia.config.declare import ADMIN, HERE, setting
+from teia.config.tree import ADMIN, HERE, setting
 from teia.urls import DEFAULT_RULES, RULES, SLOTS
+
+ORDERS = ("breadth", "depth", "backlinks", "pagerank", "focused", "sydney")
+"""Orders of a host's new URLs; frontier/queue/order.py has them."""
+
+POLICIES = (
+    "psp", "psp-centred", "psp-aged", "mp2", "m-wolf", "uniform", "proportional", "cho", "edf", "index", "rate-update",
+    "round-robin", "sampling", "user-centric",
+)  # fmt: skip
+"""Policies of revisits; refresh/policies.py has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -513,3 +523,31 @@ class Config:
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     balance: BalanceSettings = field(default_factory=BalanceSettings)
     public: PublicSettings = field(default_factory=PublicSettings)
+
+
+# ---- flags -----------------------------------------------------------------------------------------------------------
+
+FLAGS = {
+    "cells": "collection.cells",
+    "order": "collection.order",
+    "max_pages": "limits.pages",
+    "max_seconds": "limits.seconds",
+    "max_depth": "scope.max_depth",
+    "scope": "scope.include",
+    "exclude": "scope.exclude",
+    "delay": "courtesy.delay_s",
+    "per_host": "courtesy.per_host",
+    "max_hosts": "courtesy.max_hosts",
+    "requisites": "archive.requisites",
+    "resolve": "fetch.resolve",
+    "dns": "fetch.dns",
+    "allow_net": "fetch.allow_nets",
+    "keep_fresh": "refresh.keep",
+    "policy": "refresh.policy",
+}
+"""Flags of `teia crawl` that are also names of settings; every other setting is named by its section."""
+
+
+def settings_of_flags(flags: Mapping[str, object]) -> dict[str, Any]:
+    """Return the values of flags under the keys of their settings. None and an empty list mean: not given."""
+    return {FLAGS[name]: None if value == [] else value for name, value in flags.items()}

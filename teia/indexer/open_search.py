@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from teia.clock import Clock, WallClock
 from teia.collections.index_state import IndexState, compare_index
-from teia.collections.stored import choose, saved
+from teia.collections.settings import choose, saved
 from teia.crawler.lookup import Lookup, PageSummary
 from teia.errors import CorruptFile, IndexFailure, UsageError
 from teia.graph.rankfile import RankFile

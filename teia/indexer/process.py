@@ -26,7 +26,7 @@ from pathlib import Path
 
 from teia.clock import Clock, WallClock
 from teia.collections.index_state import LOCK_FILE
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.crawler.compiled_settings import encode_read_settings
 from teia.durable import file_lock, repair_exchange
 from teia.errors import StoreError, TeiaError

@@ -10,7 +10,7 @@ from isal.igzip_lib import IsalError
 
 from teia.clock import Clock
 from teia.collections.index_state import is_being_written
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors, exchange_folders
 from teia.errors import IndexFailure

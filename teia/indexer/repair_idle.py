@@ -16,7 +16,7 @@ from threading import Event, Thread
 
 from teia.clock import Clock
 from teia.collections.index_state import read_index_state
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.errors import TeiaError
 from teia.indexer.keep_process import run_indexer
 from teia.lib.child_process import DEVNULL, PIPE, BackOff, ChildProcess

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from teia.clock import Clock, WallClock
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.config.sections import Config
 from teia.crawler.signals_in.outgoing import Poster, ReceiverStates
 from teia.crawler.signals_in.websub import HubRound

@@ -9,7 +9,7 @@ from pathlib import Path
 from secrets import token_hex, token_urlsafe
 
 from teia.clock import Clock, iso_utc
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
 from teia.errors import UsageError

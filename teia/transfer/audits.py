@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from teia.clock import Clock
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.durable import write_atomically
 from teia.errors import TeiaError
 from teia.indexer.rebuild import audit_index

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import Clock
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.config.load import load, to_toml
 from teia.config.sections import Config
 from teia.crawler.commit import CommitResult, Committer, LinkKey, capture_location, is_stored_as_revisit, page_row

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teia.clock import Clock
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.config.sections import Config
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.commit import CommitResult

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from teia.clock import iso_utc
 from teia.collections.account import index_counts
 from teia.collections.index_state import read_index_state
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.config.sections import CourtesySettings
 from teia.crawler.fetch_rows import fetch_log, log_parts
 from teia.crawler.open_cell import committed_position, stored_records

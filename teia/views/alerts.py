@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from teia.collections.reports import CrawlReports
-from teia.collections.series import MIN_REVISITED
+from teia.collections.account import MIN_REVISITED
+from teia.collections.control_file import CrawlReports
 from teia.crawler.keep_fresh.freshness import WEEK_S, days
 from teia.crawler.resources import LOW_SHARE
 from teia.lib.message import Message

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 
 from teia.clock import iso_utc
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.config.sections import Config, RefreshSettings
 from teia.crawler.fetch_rows import with_serial
 from teia.crawler.keep_fresh.freshness import WEEK_S

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from teia.clock import iso_utc
-from teia.collections.edits import implied_scope
-from teia.collections.stored import saved
+from teia.collections.settings import implied_scope, saved
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import EXPLICIT
 from teia.crawler.lookup import Lookup, UrlEntry, alias_note

@@ -1,13 +1,13 @@
 """Web interface and HTTP API of one installation, for searchers, operators and researchers.
 
-app          all routes behind authorisation and security headers; start reading here
-serve        `teia serve`: the application on a socket
-limits       every limit of the web server
-access/      Accounts, roles and scopes: the rights of people and programs.
-language/    Words, numbers and times in the reader's language.
-charts/      Charts as SVG that the server draws.
-background/  Work that the server does beside requests.
-server/      The frame around every request.
-forms/       Forms in which collections are drafted.
-pages/       One module per page, grouped by what people do with it. Pages do not import pages.
+app              all routes behind authorisation and security headers; start reading here
+serve            `teia serve`: the application on a socket
+limits           every limit of the web server
+collection_form  the form in which a collection is drafted: fields, settings, errors, effects
+access/          Accounts, roles and scopes: the rights of people and programs.
+language/        Words, numbers and times in the reader's language.
+charts/          Charts as SVG that the server draws.
+background/      Work that the server does beside requests.
+server/          The frame around every request.
+pages/           One module per page, grouped by what people do with it. Pages do not import pages.
 """

@@ -19,7 +19,7 @@ from typing import Any
 import uvicorn
 
 from teia.clock import Clock
-from teia.collections.remove import remove_trash
+from teia.collections.commands import remove_trash
 from teia.errors import TeiaError, UsageError
 from teia.indexer.repair_idle import IndexSupervisor
 from teia.notify.keep_process import NotifierSupervisor

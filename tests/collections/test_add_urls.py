@@ -6,10 +6,10 @@ from pathlib import Path
 
 from teia.clock import WallClock
 from teia.collections.add_urls import AddedUrls, add_urls
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.crawler.lookup import Lookup
 from teia.store.root import Root
-from tests.collections.test_change_settings import Gate, keep_open, paths, site
+from tests.collections.test_settings_of_running_crawl import Gate, keep_open, paths, site
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from teia.api import flags_of
-from teia.clock import VirtualClock
+from teia.clock import VirtualClock, WallClock
+from teia.collections.commands import remove_collection
+from teia.collections.control_file import ControlFile
 from teia.crawler.child.focus import FILE_NAME
 from teia.crawler.fetch_rows import fetch_log
 from teia.crawler.links import field_of
@@ -454,3 +457,30 @@ def test_a_url_knows_how_many_are_before_it(tmp_path: Path, order: str) -> None:
     places = {url: int(said[url].split()[2]) if said[url].startswith("queued behind") else 0 for url in waiting}
     assert sorted(places.values()) == list(range(len(waiting)))
     assert len(before) == 12
+
+
+def test_no_table_of_the_control_file_keeps_a_row_of_a_removed_collection(tmp_path: Path) -> None:
+    root = open_root(tmp_path / "data", create=True)
+    root.collection("main").path.mkdir()
+    path = root.path / "control.sqlite"
+    ControlFile(path).close()
+    tables = fill(path)
+    assert {"requests", "dismissed", "standing_commands", "scheduled_runs"} <= set(tables)
+    remove_collection(root, "main", WallClock())
+    with sqlite3.connect(path) as db:
+        left = {table: [row[0] for row in db.execute(f"SELECT collection FROM {table}")] for table in tables}
+    assert left == {table: ["other"] for table in tables}
+
+
+def fill(path: Path) -> list[str]:
+    """Put a row of two collections into every table that has a column of that name; return these tables."""
+    with sqlite3.connect(path) as db:
+        named = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+        columns = {table: db.execute(f"PRAGMA table_info({table})").fetchall() for table in named}
+        tables = [table for table in named if "collection" in [column[1] for column in columns[table]]]
+        for number, collection in enumerate(("main", "other"), 1):
+            for table in tables:
+                row = [collection if column[1] == "collection" else number for column in columns[table]]
+                marks = ", ".join("?" * len(row))
+                db.execute(f"INSERT INTO {table} VALUES ({marks})", row)  # our own names
+    return tables

@@ -15,13 +15,10 @@ import uvloop
 
 from teia.clock import WallClock
 from teia.collections.calendar import next_starts, parse_schedule
-from teia.collections.change_settings import change
 from teia.collections.coordinator import Coordinator
-from teia.collections.due_runs import CrawlTask
-from teia.collections.edits import parse_edit
 from teia.collections.inbox import GiveCommand, Inbox
-from teia.collections.run_log import RunLog, ScheduledRun
-from teia.collections.stored import configure
+from teia.collections.scheduled_runs import CrawlTask, RunLog, ScheduledRun
+from teia.collections.settings import change, configure, parse_edit
 from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
 from teia.lab.server.witness import early_requests

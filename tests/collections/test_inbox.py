@@ -10,7 +10,6 @@ from threading import Thread
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.edits import Edit, Operator
 from teia.collections.inbox import (
     DAY_S,
     KINDS,
@@ -25,7 +24,7 @@ from teia.collections.inbox import (
 )
 from teia.errors import StoreError
 from teia.frontier.cell.bulk import BulkAction, BulkSelection
-from teia.records import Command
+from teia.records import Command, Edit, Operator
 
 BODIES: list[RequestBody] = [
     GiveCommand(Command.PAUSE),

@@ -11,9 +11,9 @@ import pytest
 from teia.cli.crawl.run_crawl import _check_scheduled
 from teia.clock import VirtualClock, iso_utc
 from teia.collections.calendar import parse_schedule
+from teia.collections.control_file import CrawlReports
 from teia.collections.overview import schedule_keys, schedule_overview
-from teia.collections.reports import CrawlReports
-from teia.collections.run_log import EndReason, RunLog
+from teia.collections.scheduled_runs import EndReason, RunLog
 from teia.config.load import to_toml
 from teia.config.sections import CollectionSettings, Config, CourtesySettings, ScheduleSettings
 from teia.crawler.keep_fresh.visit_all_again import RoundAccount

@@ -13,13 +13,12 @@ from typing import Any, cast
 import pytest
 
 from teia.clock import VirtualClock, WallClock
-from teia.collections.edits import Edit
 from teia.collections.inbox import DAY_S, FetchRobots, GiveCommand, Inbox, RequestAnswer, RunBulkAction, VisitPage
 from teia.collections.poll_requests import OpenCrawl, poll_requests, serve_requests
 from teia.crawler.loop import Crawler
 from teia.errors import ConfigError, DiskFull, StoreError, TeiaError
 from teia.frontier.cell.bulk import BulkAction, BulkSelection
-from teia.records import Command
+from teia.records import Command, Edit
 from teia.store.root import open_root
 
 DROP = BulkSelection(BulkAction.DROP)

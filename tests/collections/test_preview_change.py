@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.drafts import apply_change, check_draft, diff_configs
+from teia.collections.drafts import apply_change, check_draft
 from teia.collections.inbox import GiveCommand, Inbox
 from teia.collections.preview_change import ChangeEffect, count_effect, sample_effect
-from teia.collections.stored import saved
+from teia.collections.settings import diff_configs, saved
 from teia.config.sections import Config
 from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import idle_account
-from tests.collections.test_change_settings import site
+from tests.collections.test_settings_of_running_crawl import site
 from tests.crawler.webs import ScriptedWeb, crawl_web
 from tests.waiting import until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teia.collections.preview_url import UrlTester
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.config.sections import CollectionSettings, Config, CourtesySettings, ScopeSettings
 from teia.crawler.lookup import Lookup
 from teia.lab.world.exchange import WorldAnswer, WorldRequest

@@ -13,14 +13,20 @@ import uvloop
 
 from teia.clock import WallClock
 from teia.collections.calendar import parse_schedule
-from teia.collections.commands import NO_COMMANDS, CommandTable, StandingCommands, give_command, is_needed
+from teia.collections.commands import (
+    NO_COMMANDS,
+    CommandTable,
+    StandingCommands,
+    give_command,
+    is_needed,
+    remove_collection,
+)
+from teia.collections.control_file import CrawlReports
 from teia.collections.drafts import create_collection
 from teia.collections.inbox import GiveCommand, Inbox
-from teia.collections.remove import remove_collection
-from teia.collections.reports import CrawlReports
 from teia.collections.resident import Resident
-from teia.collections.run_log import RunLog
-from teia.collections.stored import saved
+from teia.collections.scheduled_runs import RunLog
+from teia.collections.settings import saved
 from teia.config.sections import Config, ScheduleSettings
 from teia.config.tree import read_tree
 from teia.errors import DiskFull

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from teia.config.declare import ADMIN, HERE
 from teia.config.load import EffectiveConfig, load, read_toml
 from teia.config.sections import Config
-from teia.config.tree import flatten, keys_of, read_tree
+from teia.config.tree import ADMIN, HERE, flatten, keys_of, read_tree
 from teia.errors import ConfigError
 
 

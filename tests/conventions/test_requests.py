@@ -11,11 +11,11 @@ from .tree import ROOT
 
 OWNERS = {
     "requests": "inbox",
-    "runs": "reports",
-    "series": "reports",
-    "dismissed": "reports",
+    "runs": "control_file",
+    "series": "control_file",
+    "dismissed": "control_file",
     "standing_commands": "commands",
-    "scheduled_runs": "run_log",
+    "scheduled_runs": "scheduled_runs",
 }
 SQL = re.compile(rf"\b(?:FROM|INTO|UPDATE) ({'|'.join(OWNERS)})\b")
 
@@ -29,7 +29,8 @@ def test_each_table_of_the_control_file_has_one_owner() -> None:
         (table, path.stem)
         for path in sorted((ROOT / "teia").rglob("*.py"))
         for table in SQL.findall(path.read_text(encoding="utf-8"))
-        if path.stem != "control_file"
+        # Its migration names all tables.
+        if path.stem != "control_file" or OWNERS[table] == "control_file"
     }
     assert found == set(OWNERS.items())
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from teia.collections.stored import configure
+from teia.collections.settings import configure
 from teia.crawler.child.messages import decode_result, encode
 from teia.crawler.child.read_answer import read
 from teia.crawler.commit import CommitGroup, CommitResult

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import VirtualClock
-from teia.collections.stored import configure
+from teia.collections.settings import configure
 from teia.config.sections import Config
 from teia.crawler.child.messages import decode_result, encode
 from teia.crawler.child.read_answer import read

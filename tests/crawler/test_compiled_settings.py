@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.collections.stored import check
+from teia.collections.settings import check
 from teia.config.sections import CollectionSettings, Config, LimitSettings, ScopeSettings
 from teia.crawler.child.messages import decode_settings
 from teia.crawler.compiled_settings import CompiledSettings, compile_settings, remove_old_copies, seeds_of

@@ -11,7 +11,7 @@ from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
 from teia.transfer.read_all import known_urls
 from teia.urls import split
-from tests.collections.test_change_settings import paths, with_port
+from tests.collections.test_settings_of_running_crawl import paths, with_port
 from tests.crawler.webs import Crawled, Page, ScriptedWeb, crawl_web, html
 from tests.system.labs import IMPATIENT, crawl, running_lab
 

@@ -7,12 +7,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from teia.clock import WallClock
-from teia.collections.change_settings import change
-from teia.collections.edits import Edit, Operator
 from teia.collections.inbox import FetchRobots, Inbox
+from teia.collections.settings import change
 from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.queue.ledger import read_courtesy_history
+from teia.records import Edit, Operator
 from teia.store.root import Root
 from teia.transfer.politeness_audit import audit_politeness
 from teia.views.reports.source import open_source

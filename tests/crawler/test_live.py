@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import VirtualClock
-from teia.collections.reports import CrawlReports
+from teia.collections.control_file import CrawlReports
 from teia.crawler.live import SHOWN_DONE, SHOWN_NOW, LiveRequests, states_of
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.rows import QueuedUrl

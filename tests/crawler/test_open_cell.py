@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.collections.reports import CrawlReports
+from teia.collections.control_file import CrawlReports
 from teia.crawler.commit import SHRINK_EVERY_S, CommitGroup
 from teia.crawler.open_cell import CLOSE_WAIT_S
 from teia.frontier.cell.cell import FrontierCell

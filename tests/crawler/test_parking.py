@@ -13,13 +13,12 @@ import pytest
 
 from teia.cli.crawl.control import current_account
 from teia.clock import WallClock
-from teia.collections.change_settings import change
 from teia.collections.commands import give_command
-from teia.collections.edits import Edit, Operator
 from teia.collections.resident import Resident
+from teia.collections.settings import change
 from teia.crawler.start import open_crawler
 from teia.errors import TeiaError
-from teia.records import Command
+from teia.records import Command, Edit, Operator
 from teia.store.root import Root, open_root
 from teia.views.alerts import Disk, find_alerts
 from tests.collections.test_resident import give, is_done, pages_of, serve, visits
@@ -202,7 +201,7 @@ def test_a_collection_that_fails_on_the_way_ends_alone(tmp_path: Path) -> None:
         parked[name] = str(error)
 
     async def crawl(root: Root) -> dict[str, str]:
-        from teia.collections.stored import saved
+        from teia.collections.settings import saved
 
         configs = [saved(root, name).config for name in ("bad", "good")]
         async with open_crawler(root, configs, WallClock(), seed=1, park=park) as crawler:

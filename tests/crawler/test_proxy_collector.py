@@ -15,7 +15,7 @@ import pytest
 import uvloop
 
 from teia.clock import WallClock
-from teia.collections.stored import configure
+from teia.collections.settings import configure
 from teia.crawler.proxy_collector import age_s
 from teia.crawler.start import open_crawler
 from teia.errors import ConfigError
@@ -242,7 +242,7 @@ def test_a_flood_of_messages_does_no_harm_and_young_copies_are_kept(tmp_path: Pa
 
 
 def test_a_proxy_without_a_port_is_refused_in_a_line(tmp_path: Path) -> None:
-    from teia.collections.stored import check
+    from teia.collections.settings import check
 
     root = open_root(tmp_path / "data", create=True)
     flags = {"collection.seeds": ["https://example.org/"], "signals.proxy": "127.0.0.1"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teia.lab.world.exchange import WorldAnswer
-from tests.collections.test_change_settings import paths, with_port
+from tests.collections.test_settings_of_running_crawl import paths, with_port
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots
 
 TEXT = b"Content-Type: text/plain; charset=utf-8\r\n"

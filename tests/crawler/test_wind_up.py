@@ -18,7 +18,7 @@ import pytest
 import uvloop
 
 from teia.clock import WallClock
-from teia.collections.stored import configure
+from teia.collections.settings import configure
 from teia.crawler import loop
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.loop import Crawler

@@ -13,7 +13,7 @@ import uvloop
 
 from teia.clock import WallClock
 from teia.collections.poll_requests import drop_stale_requests, serve_requests
-from teia.collections.stored import configure
+from teia.collections.settings import configure
 from teia.config.sections import Config
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import Crawl

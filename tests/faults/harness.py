@@ -24,7 +24,7 @@ from typing import Any
 from teia.clock import Clock, WallClock
 from teia.collections import control_file
 from teia.collections.poll_requests import drop_stale_requests, serve_requests
-from teia.collections.stored import configure
+from teia.collections.settings import configure
 from teia.config.sections import Config
 from teia.crawler import loop, write_cdxj
 from teia.crawler import start as crawler_start

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from teia.clock import WallClock
 from teia.collections.index_state import read_index_state
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from teia.cli.crawl.control import send_command
-from teia.collections.reports import CrawlReports
+from teia.collections.control_file import CrawlReports
 from teia.crawler.fetch_rows import fetch_log
 from teia.crawler.sites.soft404 import PROBE
 from teia.errors import StoreError

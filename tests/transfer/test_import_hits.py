@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.stored import configure
+from teia.collections.settings import configure
 from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.weights import MARK, hits_file, read_hits, weigher
 from teia.errors import UsageError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.collections.reports import CrawlReports
+from teia.collections.control_file import CrawlReports
 from teia.views.alerts import Alert, alert_severity, alert_subject, list_dismissed, split_dismissed
 
 SLOW = Alert("slow_host", "", 45.0, "jornal.test", 31 * 86_400.0, 7 * 86_400.0)

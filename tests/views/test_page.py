@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from teia.clock import VirtualClock, WallClock, iso_utc
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.store.root import Root, open_root

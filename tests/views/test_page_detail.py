@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from teia.clock import WallClock, iso_utc
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.crawler.lookup import Lookup
 from teia.frontier.cell.schema import BY_REQUISITE, BY_SIGNAL
 from teia.store.root import open_root

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from teia.clock import iso_utc
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.crawler.lookup import Lookup
 from teia.frontier.cell import site_statements
 from teia.signals.trust import SignalKind

@@ -9,7 +9,7 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.collections.account import empty_summary
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.config.sections import Config, CourtesySettings, RefreshSettings
 from teia.crawler.lookup import Lookup
 from teia.errors import StoreError

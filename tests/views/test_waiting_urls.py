@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.change_settings import change
-from teia.collections.edits import Edit, Operator
-from teia.collections.stored import saved
+from teia.collections.settings import change, saved
 from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.revisits import LATEST_S
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_REFRESH
+from teia.records import Edit, Operator
 from teia.store.root import Root, open_root
 from teia.views import queue as views_waiting_urls
 from teia.views.hosts import HostTable, count_wait_reasons, host_table

@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from teia.clock import WallClock
 from teia.collections import bulk
 from teia.collections.inbox import GiveCommand, Inbox
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.errors import StoreError
 from teia.records import Command
 from teia.store.root import Root, open_root

@@ -172,7 +172,7 @@ async def _set(settings: list[str], nats: list[str], key: Path | None, ca: Path 
     from teia.cluster.crawl.settings import amend_settings
     from teia.cluster.members.agreement import agree, amend_agreement, nudge
     from teia.cluster.nats.wire import connect
-    from teia.collections.edits import parse_edit
+    from teia.collections.settings import parse_edit
     from teia.config.load import toml_value
     from teia.config.tree import value_of
 

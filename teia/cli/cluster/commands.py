@@ -90,7 +90,7 @@ def up(
 
 def _write_settings(data: Path, seeds: list[str], config: Path | None, name: str) -> None:
     """Write the settings of the crawl beside the cluster; its nodes read them there."""
-    from teia.collections.stored import check
+    from teia.collections.settings import check
     from teia.config.load import load, to_toml
 
     file = data / "web.toml"

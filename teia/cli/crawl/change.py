@@ -13,15 +13,14 @@ from teia.cli.crawl.schedule import show
 from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
-from teia.collections.change_settings import SettingsChange, change
-from teia.collections.edits import Edit, Operator, implied_scope, normal_form, parse_edit
 from teia.collections.overview import schedule_overview
-from teia.collections.stored import choose, saved
+from teia.collections.settings import SettingsChange, change, choose, implied_scope, normal_form, parse_edit, saved
 from teia.config.load import toml_value
 from teia.config.sections import Config
 from teia.errors import UsageError
 from teia.frontier.rules.rule_lists import read_list, rules_of_word, with_whole_path
 from teia.frontier.rules.scope import compile_scope, list_of, why_out_of_scope
+from teia.records import Edit, Operator
 from teia.store.root import open_root
 from teia.urls import from_user
 

@@ -11,10 +11,10 @@ from teia.cli.output import print_json, progress_console, result_console
 from teia.cli.progress import print_summary
 from teia.clock import WallClock
 from teia.collections.account import empty_summary
+from teia.collections.control_file import CrawlReports
 from teia.collections.inbox import GiveCommand, Inbox
 from teia.collections.overview import schedule_keys
-from teia.collections.reports import CrawlReports
-from teia.collections.stored import choose, is_clustered, no_node_error
+from teia.collections.settings import choose, is_clustered, no_node_error
 from teia.errors import StoreError
 from teia.lib.message import decoded
 from teia.records import Command

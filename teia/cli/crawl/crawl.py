@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from teia.cli.options import AsJson, Data, RunMode
-from teia.config.choices import ORDERS
-from teia.config.flags import settings_of_flags
+from teia.config.sections import ORDERS, settings_of_flags
 from teia.crawler.child import answer_reader
 from teia.errors import UsageError
 from teia.parse.children.spawn import ZygoteProcess

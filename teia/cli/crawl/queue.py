@@ -13,7 +13,7 @@ from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
 from teia.collections import bulk
 from teia.collections.inbox import Inbox
-from teia.collections.stored import choose
+from teia.collections.settings import choose
 from teia.errors import UsageError
 from teia.frontier.cell.bulk import BulkAction, BulkSelection, selection_fields
 from teia.store.root import Root, open_root

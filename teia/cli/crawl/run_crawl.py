@@ -23,7 +23,7 @@ from teia.clock import WallClock
 from teia.collections.account import Summary, empty_summary, summarize, with_index
 from teia.collections.index_state import read_index_state
 from teia.collections.poll_requests import drop_stale_requests, serve_requests
-from teia.collections.stored import choose, configure, configure_all, saved
+from teia.collections.settings import choose, configure, configure_all, saved
 from teia.config.sections import Config
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import CrawlState

@@ -23,7 +23,7 @@ from teia.collections.coordinator import Coordinator
 from teia.collections.index_state import read_index_state
 from teia.collections.overview import schedule_keys
 from teia.collections.resident import Resident
-from teia.collections.run_log import EndReason
+from teia.collections.scheduled_runs import EndReason
 from teia.config.sections import Config
 from teia.crawler.loop import Crawler
 from teia.errors import StoreError

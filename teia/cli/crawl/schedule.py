@@ -14,8 +14,8 @@ from teia.cli.options import AsJson, Data
 from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
 from teia.collections.overview import RunView, ScheduleOverview, schedule_overview
-from teia.collections.run_log import describe_visits
-from teia.collections.stored import choose
+from teia.collections.scheduled_runs import describe_visits
+from teia.collections.settings import choose
 from teia.records import Command
 from teia.store.root import open_root
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
-from teia.collections.stored import choose
+from teia.collections.settings import choose
 from teia.store.root import open_root
 from teia.transfer.audits import AuditKind, audit
 from teia.transfer.links_audit import LinksAudit

@@ -16,7 +16,7 @@ import typer
 from teia.cli.options import Collection, Data
 from teia.cli.output import progress_console
 from teia.cli.progress import size
-from teia.collections.stored import choose
+from teia.collections.settings import choose
 from teia.errors import UsageError
 from teia.store.root import Root, open_root
 from teia.transfer.export import (

@@ -9,7 +9,7 @@ import typer
 from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, progress_console, result_console
 from teia.clock import WallClock
-from teia.collections.stored import choose
+from teia.collections.settings import choose
 from teia.indexer.rebuild import rebuild_index
 from teia.store.root import open_root
 

@@ -42,7 +42,7 @@ def whatif(
     Examples: teia lab whatif --data archive --delay 10 · teia lab whatif --data archive --policy index --json
     """
     from teia.clock import WallClock
-    from teia.collections.stored import choose
+    from teia.collections.settings import choose
     from teia.lab.whatif.answer import WhatIfRequest, what_if
     from teia.store.root import open_root
     from teia.views.reports.source import open_source

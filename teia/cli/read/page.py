@@ -11,7 +11,7 @@ from rich.table import Table
 from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
-from teia.collections.stored import choose, saved
+from teia.collections.settings import choose, saved
 from teia.crawler.lookup import Lookup
 from teia.store.root import open_root
 from teia.views.page import PageSignal, PageView, page_view

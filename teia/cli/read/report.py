@@ -16,7 +16,7 @@ from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json
 from teia.cli.progress import size
 from teia.cli.table import print_grid, printable
-from teia.collections.stored import choose
+from teia.collections.settings import choose
 from teia.errors import UsageError
 from teia.lib.message import Message
 from teia.store.root import open_root

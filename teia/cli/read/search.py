@@ -14,7 +14,7 @@ from teia.cli.options import AsJson, Collection
 from teia.cli.output import print_json, progress_console, result_console
 from teia.cli.table import print_grid, printable
 from teia.clock import Clock, WallClock
-from teia.collections.stored import choose
+from teia.collections.settings import choose
 from teia.errors import UsageError
 from teia.indexer.open_search import CollectionSearch
 from teia.search.query.query_language import environment_languages

@@ -10,7 +10,7 @@ import typer
 from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, progress_console
 from teia.cli.table import print_grid
-from teia.collections.stored import choose
+from teia.collections.settings import choose
 from teia.errors import UsageError
 from teia.lib.csvtext import CsvWriter
 from teia.store.fetchlog import Rows

@@ -10,7 +10,7 @@ import typer
 from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json
 from teia.clock import WallClock
-from teia.collections.stored import choose, saved
+from teia.collections.settings import choose, saved
 from teia.crawler.lookup import Lookup
 from teia.store.root import open_root
 from teia.views.page import find_entry

@@ -106,7 +106,7 @@ def try_(identity: Identity, data: Data, collection: Collection = None, as_json:
 
 
 def _open(data: Data, collection: str | None) -> tuple[Root, str]:
-    from teia.collections.stored import choose
+    from teia.collections.settings import choose
     from teia.store.root import open_root
 
     root = open_root(data)

@@ -119,7 +119,7 @@ def status(data: Data, collection: Collection = None, as_json: AsJson = False) -
 
     Example: teia signals status --data archive
     """
-    from teia.collections.stored import choose
+    from teia.collections.settings import choose
     from teia.crawler.signals_in.websub import states_in
     from teia.signals.announce import counts_in
     from teia.store.root import open_root

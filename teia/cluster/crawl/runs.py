@@ -1,9 +1,9 @@
 """Schedules on many machines (T1, T3): all nodes derive the same task, and each run is begun once.
 
 A schedule is arithmetic on the calendar (calendar.py), and the task follows from it and from the last run
-(due_runs.py). So nodes need no coordinator to know whether to crawl, to keep pages fresh or to wait; they only need to
-agree on the runs. Those are in the agreement. The node whose name comes first begins and ends them, on condition that
-no other node did: two that believe to be the first for a moment write one run.
+(scheduled_runs.py). So nodes need no coordinator to know whether to crawl, to keep pages fresh or to wait; they only
+need to agree on the runs. Those are in the agreement. The node whose name comes first begins and ends them, on
+condition that no other node did: two that believe to be the first for a moment write one run.
 
 Between runs nodes keep their cells and send no requests. A run visits all known pages again since it began
 (revisit_all.py), under any owner of their cell. It ends when nothing is left to do anywhere (finished.py), or at its
@@ -31,8 +31,7 @@ from teia.cluster.members.agreement import Agreement, ClusterRun
 from teia.cluster.members.session import NodeSession
 from teia.cluster.nats.thread import LoopThread
 from teia.collections.controllers import collection_schedule
-from teia.collections.due_runs import CrawlTask, DueTask, find_due_task
-from teia.collections.run_log import EndReason, ScheduledRun
+from teia.collections.scheduled_runs import CrawlTask, DueTask, EndReason, ScheduledRun, find_due_task
 from teia.config.sections import Config
 from teia.errors import TeiaError
 from teia.frontier.cell.cell import FrontierCell

@@ -33,7 +33,8 @@ from teia.cluster.members.agreement import (
 )
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire
-from teia.collections.edits import LIVE, Edit, apply_edits, changed_keys
+from teia.collections.account import SeriesWriter
+from teia.collections.control_file import ACCOUNT_S
 from teia.collections.inbox import Inbox, RequestAnswer
 from teia.collections.poll_requests import (
     POLL_S,
@@ -44,9 +45,7 @@ from teia.collections.poll_requests import (
     poll_requests,
     write_account,
 )
-from teia.collections.reports import ACCOUNT_S
-from teia.collections.series import SeriesWriter
-from teia.collections.stored import check
+from teia.collections.settings import LIVE, apply_edits, changed_keys, check
 from teia.config.load import to_toml
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import compile_settings
@@ -54,7 +53,7 @@ from teia.crawler.running_collection import Crawl, CrawlState
 from teia.errors import DiskFull, TeiaError, UsageError
 from teia.frontier.rules.scope import list_of
 from teia.lib.message import Message, encoded
-from teia.records import Command
+from teia.records import Command, Edit
 from teia.store.root import Root
 
 if TYPE_CHECKING:

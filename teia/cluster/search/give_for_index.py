@@ -16,7 +16,7 @@ import msgspec
 
 from teia.clock import Clock
 from teia.cluster.search.messages import ANCHORS, FILE, PAGES, SearchRequest
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.errors import ClusterError, IndexFailure
 from teia.index.entry import pack_entry
 from teia.index.outgoing import FILE as OUTGOING

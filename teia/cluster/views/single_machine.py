@@ -13,8 +13,8 @@ from threading import Lock
 
 from teia.clock import Clock, iso_utc
 from teia.cluster.views.view import CellView, ClusterView, NodeView
-from teia.collections.reports import CrawlReport, CrawlReports
-from teia.collections.series import FINE_S, points_of, rates_of
+from teia.collections.account import FINE_S, points_of, rates_of
+from teia.collections.control_file import CrawlReport, CrawlReports
 from teia.errors import CorruptFile, StoreError
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import CellFolder, Root

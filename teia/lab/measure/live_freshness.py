@@ -16,9 +16,9 @@ from math import ceil
 from threading import Event, Thread
 
 from teia.clock import Clock
-from teia.collections.reports import CrawlReports
-from teia.collections.series import TRUE_S, note_truth
-from teia.collections.stored import saved
+from teia.collections.account import TRUE_S, note_truth
+from teia.collections.control_file import CrawlReports
+from teia.collections.settings import saved
 from teia.crawler.keep_fresh.weights import weigher
 from teia.errors import TeiaError
 from teia.frontier.cell import revisits
@@ -81,7 +81,7 @@ def _is_fresh(world: World, url: str, copied_s: float, now_s: float) -> bool | N
 
 @contextmanager
 def measure_regularly(world: World, root: Root, collection: str, clock: Clock) -> Iterator[None]:
-    """Measure regularly in a background thread, and record the results (collections/series.py)."""
+    """Measure regularly in a background thread, and record the results (collections/account.py)."""
     stopping = Event()
 
     def measure() -> None:

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from teia.clock import FastClock, WallClock, from_iso
-from teia.collections.stored import configure
+from teia.collections.settings import configure
 from teia.config.tree import flatten
 from teia.crawler.start import open_crawler
 from teia.lab.measure.true_freshness import PageTruth, true_freshness

@@ -21,7 +21,7 @@ import numpy as np
 import uvloop
 
 from teia.clock import WallClock
-from teia.collections.stored import configure
+from teia.collections.settings import configure
 from teia.config.sections import Config
 from teia.crawler.start import open_crawler
 from teia.lab.reproduce.crawled import settings_lines, world_lines

@@ -24,7 +24,7 @@ import uvloop
 
 from teia.clock import WallClock
 from teia.collections.account import Summary, summarize
-from teia.collections.stored import configure
+from teia.collections.settings import configure
 from teia.config.sections import Config
 from teia.crawler.start import open_crawler
 from teia.errors import LabError

@@ -13,9 +13,8 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
-from teia.config.declare import setting
 from teia.config.load import read_toml
-from teia.config.tree import flatten, read_tree
+from teia.config.tree import flatten, read_tree, setting
 from teia.errors import ConfigError
 
 PAGES_PER_HOST = 100

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.config.sections import Config
 from teia.crawler.fetch_rows import log_part
 from teia.frontier.cell.cell import FrontierCell

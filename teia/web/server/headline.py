@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from teia.collections.reports import CrawlReports
+from teia.collections.control_file import CrawlReports
 from teia.errors import TeiaError
 from teia.web.pages.collection.monitor import open_alerts, table_of
 from teia.web.server.installation import Installation

@@ -17,7 +17,7 @@ from teia.cluster.search.processes import read_librarian_settings
 from teia.cluster.views.node_file import cluster_source
 from teia.cluster.views.view import ClusterSource
 from teia.collections.control_file import ControlFile
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.config.sections import Config, PublicSettings
 from teia.crawler.compiled_settings import CompiledSettings, compile_settings
 from teia.crawler.keep_fresh.host_plan import Weigh

@@ -23,7 +23,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from teia.clock import Clock
-from teia.config.choices import ORDERS
+from teia.config.sections import ORDERS
 from teia.version import __version__
 from teia.views.reports.catalogue import unit_of
 from teia.web.access.roles import Role, TokenScope

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.config.load import to_toml
 from teia.config.sections import CollectionSettings, Config, CourtesySettings, ScopeSettings
 from teia.store.root import open_root

@@ -17,7 +17,7 @@ import pytest
 from teia.clock import VirtualClock
 from teia.cluster.crawl.runs import MAX_RUNS, BetweenRuns, due_task_now, end_run, start_run
 from teia.cluster.members.agreement import Agreement, ClusterRun
-from teia.collections.due_runs import CrawlTask
+from teia.collections.scheduled_runs import CrawlTask
 from teia.config.load import to_toml
 from teia.config.sections import Config
 from teia.frontier.cell.cell import FrontierCell

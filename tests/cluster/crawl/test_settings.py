@@ -18,9 +18,8 @@ from teia.cluster.crawl.settings import CommandReceiver, check_lists
 from teia.cluster.members.agreement import Agreement, agree, amend_agreement, current_agreement, write_settings
 from teia.cluster.nats.thread import LoopThread
 from teia.collections import bulk
-from teia.collections.change_settings import change
-from teia.collections.edits import apply_edits, parse_edit
 from teia.collections.inbox import Inbox, RequestAnswer, RunBulkAction
+from teia.collections.settings import apply_edits, change, parse_edit
 from teia.config.load import load, to_toml
 from teia.config.sections import Config
 from teia.errors import ClusterError, DiskFull, UsageError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from teia.collections.reports import CrawlReports
+from teia.collections.control_file import CrawlReports
 from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import CrawlState
 from teia.store.root import Root, open_root

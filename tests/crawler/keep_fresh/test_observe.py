@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.crawler.child.messages import decode_result, encode
 from teia.crawler.child.read_answer import read
 from teia.crawler.commit import CommitGroup

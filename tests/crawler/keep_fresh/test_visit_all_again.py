@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from teia.clock import VirtualClock
-from teia.collections.stored import configure
+from teia.collections.settings import configure
 from teia.config.sections import CourtesySettings
 from teia.crawler.budgets import Budgets
 from teia.crawler.commit import CommitGroup

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.config import choices
+from teia.config import sections as choices
 from teia.config.sections import CollectionSettings, SydneySettings
 from teia.config.tree import keys_of
 from teia.errors import ConfigError

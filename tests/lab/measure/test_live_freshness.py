@@ -12,8 +12,8 @@ from statistics import mean
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.reports import CrawlReports
-from teia.collections.series import TRUE_RETENTION_S, note_truth, truth_of
+from teia.collections.account import TRUE_RETENTION_S, note_truth, truth_of
+from teia.collections.control_file import CrawlReports
 from teia.lab.measure import live_freshness
 from teia.store.root import Root, open_root
 from tests.crawler.fresh_crawls import FreshWeb, fresh_web, quiet_world

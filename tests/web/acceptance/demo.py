@@ -24,7 +24,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from teia.clock import WallClock
-from teia.collections.series import MIN_REVISITED
+from teia.collections.account import MIN_REVISITED
 from teia.store.root import open_root
 from teia.web.access.accounts import Accounts
 from teia.web.app import make_app

@@ -19,7 +19,7 @@ from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import Browser, Page
 
 from teia import __version__
-from teia.config.choices import ORDERS, POLICIES
+from teia.config.sections import ORDERS, POLICIES
 from teia.records import Outcome
 from teia.views.reports.catalogue import REPORTS
 from teia.web.access.roles import Role

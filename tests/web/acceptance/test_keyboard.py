@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Error, Page, expect
 
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from tests.web.test_browser import Live
 
 from .demo import NAME

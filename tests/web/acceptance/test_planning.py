@@ -12,10 +12,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from teia.clock import from_iso
+from teia.collections.account import FINE_S
+from teia.collections.control_file import CrawlReports
 from teia.collections.coordinator import Coordinator
-from teia.collections.due_runs import CrawlTask
-from teia.collections.reports import CrawlReports
-from teia.collections.series import FINE_S
+from teia.collections.scheduled_runs import CrawlTask
 from teia.config.sections import CourtesySettings
 from teia.frontier.queue.politeness import Politeness
 from teia.web.access.roles import Role

@@ -11,7 +11,7 @@ import pytest
 
 import teia
 from teia.collections.calendar import describe_schedule, parse_schedule
-from teia.collections.reports import CrawlReports
+from teia.collections.control_file import CrawlReports
 from teia.config.sections import Config, ScheduleSettings
 from teia.config.tree import read_tree
 from teia.errors import TeiaError, UsageError

@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from teia.collections.reports import CrawlReports
+from teia.collections.control_file import CrawlReports
 from teia.views.alerts import Alert, Disk
 from teia.web.access.roles import Role
 from teia.web.server import headline

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from teia.config.choices import POLICIES
+from teia.config.sections import POLICIES
 from teia.lib.message import Message, formatted
 from teia.web import limits
 from teia.web.language.numbers import whole_number

@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from teia.config.choices import POLICIES
+from teia.config.sections import POLICIES
 from teia.lib.csvtext import CsvWriter
 from teia.lib.message import Message
 from teia.refresh.model import DAY_S

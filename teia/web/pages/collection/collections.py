@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from teia.collections.commands import give_command
+from teia.collections.commands import give_command, remove_collection
 from teia.collections.overview import ScheduleOverview, schedule_overview
-from teia.collections.remove import remove_collection
 from teia.errors import StoreError, TeiaError, UsageError
 from teia.lib.message import Message
 from teia.records import Command

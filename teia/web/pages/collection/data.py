@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from teia.clock import iso_utc
-from teia.collections.reports import CrawlReports
-from teia.collections.stored import is_clustered
+from teia.collections.control_file import CrawlReports
+from teia.collections.settings import is_clustered
 from teia.errors import CorruptFile
 from teia.lib.message import Message
 from teia.store.root import CollectionFolder

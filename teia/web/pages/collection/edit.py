@@ -16,29 +16,30 @@ from teia.collections.drafts import (
     apply_change,
     check_draft,
     create_collection,
-    diff_configs,
     restricted_settings,
 )
-from teia.collections.edits import has_edits
 from teia.collections.overview import preview_schedule
 from teia.collections.preview_change import ChangeEffect, count_effect
 from teia.collections.preview_url import MAX_URLS
+from teia.collections.settings import diff_configs, has_edits
 from teia.config.sections import Config, ScheduleSettings
 from teia.config.tree import flatten
 from teia.errors import ConfigError, StoreError, UsageError
 from teia.lib.message import Message
-from teia.web.access.change_log import ChangeLine
+from teia.web.access.accounts import ChangeLine
 from teia.web.access.roles import Role
-from teia.web.forms.drafts import (
+from teia.web.collection_form import (
     CONSENT_CHARS,
     DraftView,
+    Fields,
     UrlTestView,
     changes_between,
+    fields_from_config,
     make_draft_view,
     schedule_warning,
+    settings_from_fields,
     url_test_view,
 )
-from teia.web.forms.fields import Fields, fields_from_config, settings_from_fields
 from teia.web.language.translate import translator_for
 from teia.web.pages.collection.collections import start
 from teia.web.server.auth import Refused, Visitor

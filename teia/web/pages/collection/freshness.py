@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from teia.clock import iso_utc
-from teia.collections.reports import CrawlReports
-from teia.collections.series import COARSE_S, FINE_S, points_of, truth_of
-from teia.collections.series import MIN_REVISITED as ENOUGH
+from teia.collections.account import COARSE_S, FINE_S, points_of, truth_of
+from teia.collections.account import MIN_REVISITED as ENOUGH
+from teia.collections.control_file import CrawlReports
 from teia.durable import write_atomically
 from teia.errors import TeiaError
 from teia.lib.message import decoded, encoded

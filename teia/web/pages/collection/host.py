@@ -13,10 +13,9 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, Field
 
 from teia.clock import iso_utc
-from teia.collections.change_settings import change
 from teia.collections.drafts import MIN_DELAY_S
-from teia.collections.edits import Edit, Operator, apply_edits, has_edits, normal_form
 from teia.collections.inbox import FetchRobots, Inbox
+from teia.collections.settings import apply_edits, change, has_edits, normal_form
 from teia.config.sections import Config, CourtesySettings
 from teia.errors import StoreError, UsageError
 from teia.frontier.queue.host_rules import (
@@ -36,6 +35,7 @@ from teia.frontier.queue.host_rules import (
     with_delay,
 )
 from teia.lib.message import Message, joined, plain
+from teia.records import Edit, Operator
 from teia.urls import split
 from teia.views.host import (
     RHYTHM_S,
@@ -50,7 +50,7 @@ from teia.views.host import (
     week_plan,
 )
 from teia.views.hosts import HostLine
-from teia.web.access.change_log import ChangeLine
+from teia.web.access.accounts import ChangeLine
 from teia.web.access.roles import Role
 from teia.web.language.numbers import whole_number
 from teia.web.pages.collection.hosts import all_hosts

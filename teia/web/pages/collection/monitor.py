@@ -9,11 +9,19 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from teia.clock import iso_utc
-from teia.collections.account import empty_summary
+from teia.collections.account import (
+    COARSE_S,
+    FINE_S,
+    MIN_REVISITED,
+    SeriesPoint,
+    empty_summary,
+    forecast_catch_up,
+    points_of,
+    rates_of,
+)
 from teia.collections.commands import idle_state, standing_commands
+from teia.collections.control_file import CrawlReport, CrawlReports
 from teia.collections.inbox import Inbox, RunBulkAction
-from teia.collections.reports import CrawlReport, CrawlReports
-from teia.collections.series import COARSE_S, FINE_S, MIN_REVISITED, SeriesPoint, forecast_catch_up, points_of, rates_of
 from teia.errors import StoreError
 from teia.index.position import META_FILE
 from teia.lib.message import Message

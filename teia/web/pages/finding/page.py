@@ -12,14 +12,12 @@ from fastapi import Query, Request
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
-from teia.collections.change_settings import change
-from teia.collections.edits import Edit, Operator
 from teia.collections.inbox import Inbox, VisitPage
-from teia.collections.stored import is_clustered
+from teia.collections.settings import change, is_clustered
 from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import StoreError, UsageError
 from teia.lib.message import Message
-from teia.records import Outcome
+from teia.records import Edit, Operator, Outcome
 from teia.urls import from_user, host_of
 from teia.views.page import PageDetail, find_entry, page_detail, suggestions
 from teia.views.why_waiting import why_unknown, why_waiting

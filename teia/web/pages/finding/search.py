@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from fastapi import Query, Request
 
 from teia.clock import iso_utc
-from teia.collections.reports import CrawlReports
-from teia.collections.series import MIN_REVISITED
+from teia.collections.account import MIN_REVISITED
+from teia.collections.control_file import CrawlReports
 from teia.frontier.tables.page_changes import last_change_s
 from teia.search.query.query_language import accepted_languages
 from teia.search.serve.searcher import SearchOptions

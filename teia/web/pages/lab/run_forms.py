@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import UploadFile
 
 from teia.clock import iso_utc
-from teia.config.choices import POLICIES
+from teia.config.sections import POLICIES
 from teia.errors import UsageError
 from teia.lib.message import Message
 from teia.web.access.roles import Role

@@ -12,8 +12,7 @@ from teia.clock import iso_utc
 from teia.errors import UsageError
 from teia.lib.message import Message
 from teia.web import limits
-from teia.web.access.accounts import AuditLine
-from teia.web.access.change_log import ChangeLine, unpack_changes
+from teia.web.access.accounts import AuditLine, ChangeLine, unpack_changes
 from teia.web.access.roles import ALL_SCOPES, Role, TokenScope, role_named
 from teia.web.language.numbers import LOCALES
 from teia.web.server.auth import Refused, Visitor

@@ -6,9 +6,8 @@ import pytest
 
 from teia.clock import WallClock
 from teia.collections.add_urls import MAX_URLS, WrongUrls, check_urls
-from teia.collections.change_settings import change
-from teia.collections.edits import Edit, Operator
-from teia.collections.stored import saved
+from teia.collections.settings import change, saved
+from teia.records import Edit, Operator
 from teia.web.access.roles import Role
 from tests.web.conftest import Web
 

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.reports import CrawlReports
+from teia.collections.control_file import CrawlReports
 from teia.errors import TeiaError, UsageError
 from teia.transfer.audits import AuditKind, audit, last_audit
 from teia.transfer.disk_use import backup_commands, measure_disk_use

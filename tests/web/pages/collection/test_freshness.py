@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from teia.collections.reports import CrawlReports
-from teia.collections.series import COARSE_S, FINE_S, note_truth
+from teia.collections.account import COARSE_S, FINE_S, note_truth
+from teia.collections.control_file import CrawlReports
 from teia.crawler.keep_fresh.freshness import LostFreshness
 from teia.views.reports.freshness import FreshnessReport, HostFreshnessRow
 from teia.web.access.roles import Role

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from teia.clock import Clock
-from teia.collections.change_settings import SettingsChange, change
-from teia.collections.edits import Edit, Operator
+from teia.collections.settings import SettingsChange, change
 from teia.errors import StoreError
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
+from teia.records import Edit, Operator
 from teia.signals.trust import SignalKind, SignalSource
 from teia.store.root import Root
 from teia.web.access.roles import Role

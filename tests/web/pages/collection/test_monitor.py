@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from teia.collections.reports import CrawlReports
-from teia.collections.series import FINE_S
+from teia.collections.account import FINE_S
+from teia.collections.control_file import CrawlReports
 from teia.views.alerts import Disk
 from teia.web.access.roles import Role
 from tests.web.conftest import XSS, Web

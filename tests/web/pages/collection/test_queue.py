@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.change_settings import change
-from teia.collections.edits import Edit, Operator
+from teia.collections.settings import change
 from teia.errors import CorruptFile
+from teia.records import Edit, Operator
 from teia.store.root import open_root
 from teia.web import limits
 from teia.web.access.accounts import Accounts

@@ -17,11 +17,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import Message
 
 from teia.clock import WallClock, from_iso
-from teia.collections.change_settings import change
-from teia.collections.edits import Edit, Operator
 from teia.collections.inbox import Inbox, VisitPage
+from teia.collections.settings import change
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
+from teia.records import Edit, Operator
 from teia.store.root import open_root
 from teia.urls import site_of, slot_of
 from teia.web import limits

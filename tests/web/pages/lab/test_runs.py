@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
-from teia.config.choices import POLICIES
+from teia.config.sections import POLICIES
 from teia.lab.reproduce.catalogue import EXPERIMENTS as KNOWN_EXPERIMENTS
 from teia.lib.message import Message
 from teia.refresh.policies import POLICIES as KNOWN_POLICIES

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import jsonschema_rs
 import pytest
 
-from teia.collections.change_settings import change
-from teia.collections.edits import Edit, Operator
+from teia.collections.settings import change
+from teia.records import Edit, Operator
 from teia.web.access.roles import Role
 from teia.web.app import list_routes
 from tests.web.conftest import Web

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 
 from teia.clock import WallClock
 from teia.cluster.circle.host_cell import cell_of_host
-from teia.collections.reports import CrawlReports
+from teia.collections.control_file import CrawlReports
 from teia.store.root import open_root
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role

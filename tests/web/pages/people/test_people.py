@@ -14,13 +14,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from teia.clock import Clock, WallClock
-from teia.collections.change_settings import SettingsChange, change
-from teia.collections.edits import Edit, Operator
+from teia.collections.settings import SettingsChange, change
 from teia.config.load import toml_value
 from teia.errors import StoreError, UsageError
+from teia.records import Edit, Operator
 from teia.store.root import Root
-from teia.web.access.accounts import Accounts
-from teia.web.access.change_log import CHARS, LIST_CHARS, ChangeLine
+from teia.web.access.accounts import LIST_CHARS, VALUE_CHARS, Accounts, ChangeLine
 from teia.web.access.roles import Role, TokenScope
 from teia.web.server.headline import Headline
 from tests.web.conftest import PASSWORD, QUICK, Web
@@ -315,7 +314,7 @@ def test_of_another_long_text_the_log_keeps_all_that_differs() -> None:
     assert "x 201" in after
     assert "209 y 211" in after
     assert max(len(before), len(after)) < 200
-    assert ChangeLine("k", text, "").excerpts() == (f"{text[:CHARS]}… +{len(text) - CHARS}", "")
+    assert ChangeLine("k", text, "").excerpts() == (f"{text[:VALUE_CHARS]}… +{len(text) - VALUE_CHARS}", "")
     assert line_of(list(range(400)), list(range(400))[::-1]).excerpts()[1].startswith("[399, 398"), "another order"
     assert ChangeLine("k", "a", "b").excerpts() == ("a", "b")
 

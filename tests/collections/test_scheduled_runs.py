@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from math import inf
 
 from teia.collections.calendar import Schedule, parse_schedule
-from teia.collections.due_runs import CrawlTask, DueTask, find_due_task
-from teia.collections.run_log import ScheduledRun
+from teia.collections.scheduled_runs import CrawlTask, DueTask, ScheduledRun, find_due_task
 from teia.config.sections import ScheduleSettings
 
 DAY_S, HOUR_S = 86_400.0, 3_600.0

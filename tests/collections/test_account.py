@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from teia.collections.account import Summary, empty_summary
-from teia.collections.reports import CrawlReports
-from teia.collections.series import (
+from teia.collections.account import (
     COARSE_S,
     FINE_S,
     RETENTION_S,
     SeriesPoint,
     SeriesWriter,
+    Summary,
+    empty_summary,
     forecast_catch_up,
     points_of,
     rates_of,
 )
+from teia.collections.control_file import CrawlReports
 
 
 def summary(requests: int, queued: int = 0, fresh: dict[str, float] | None = None) -> Summary:

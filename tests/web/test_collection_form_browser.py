@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from tests.web.test_browser import Live, browser, live, watched
 
 __all__ = ["browser", "live"]

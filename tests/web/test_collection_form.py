@@ -14,11 +14,11 @@ from fastapi.testclient import TestClient
 from teia.collections.calendar import next_starts, parse_schedule
 from teia.collections.commands import standing_commands
 from teia.collections.drafts import ADMINS, LOCAL, check_draft
-from teia.collections.stored import saved
+from teia.collections.settings import saved
 from teia.config.load import to_toml
 from teia.config.sections import ScheduleSettings
 from teia.web.access.roles import Role
-from teia.web.forms.fields import Fields, fields_from_config, settings_from_fields
+from teia.web.collection_form import Fields, fields_from_config, settings_from_fields
 from tests.web.conftest import Web
 
 FORM: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Flags of `teia crawl` as names of settings."""
+"""Flags of `teia crawl` as names of settings, and the names that settings choose from."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from teia.cli.crawl.crawl import crawl
-from teia.config.choices import ORDERS
-from teia.config.flags import FLAGS, settings_of_flags
-from teia.config.sections import Config
+from teia.config.sections import FLAGS, ORDERS, Config, settings_of_flags
 from teia.config.tree import keys_of
 
 

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.change_settings import SettingsChange, change
-from teia.collections.edits import parse_edit
-from teia.collections.stored import saved
+from teia.collections.settings import SettingsChange, change, parse_edit, saved
 from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import CrawlState
 from teia.errors import ConfigError, StoreError
