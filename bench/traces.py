@@ -56,7 +56,7 @@ ENTRY_POINTS = {
     "setting": (
         "web/server/headers.py:SecurityMiddleware.__call__",
         "web/server/auth.py:_visitor_by_session",
-        "web/pages/collection/edit.py:add_routes.<locals>.edit_by_form",
+        "web/pages/collection/edit.py:edit_by_form",
         "collections/poll_requests.py:poll_requests",
     ),
     "revisit": (

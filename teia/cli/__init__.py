@@ -2,9 +2,8 @@
 
 main        the tree of commands
 options     options that several commands share
-output      results, progress and JSON
+output      results, tables, progress and JSON
 exits       exit statuses and errors
-table       tables for people
 progress    the display of a running crawl
 advice      advice after a crawl that fetched nothing
 supervised  `--supervised`: progress of lab runs that another program started
@@ -12,10 +11,10 @@ config      `teia config`
 bench       `teia bench`
 serve       `teia serve`
 demo        `teia demo`
+signals     `teia signals`
 crawl/      Commands that crawl, and that change what is crawled.
 read/       Commands that read what was crawled.
 data/       Commands about the data folder.
-signals/    `teia signals`.
 cluster/    `teia cluster` and `teia node`.
 lab/        `teia lab`.
 """

@@ -6,6 +6,7 @@ Comparisons with other crawlers need `scripts/peers` too.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,15 +31,56 @@ Cold = Annotated[
     int, typer.Option(min=0, help="Number of cold searches per kind of query, each in a new process; 0: none.")
 ]
 Semantics = Annotated[bool, typer.Option("--semantics", help="Train a semantic model and use it for ranking.")]
+Sizes = Annotated[str, typer.Option(metavar="N,N", help="Numbers of pages of the generated scenarios.")]
+Theta = Annotated[float, typer.Option(min=0.0, help="Zipf exponent of the distribution of pages over servers.")]
+RateUnit = Annotated[str, typer.Option(metavar="day|hour", help="Unit of the change rates (0.01 to 1): day or hour.")]
+SIZES = "100000,1000000"
+
+# Columns of the tables: the key of a row, and the format of its value.
+Columns = dict[str, tuple[str, str]]
+CRAWLERS: Columns = {
+    "crawler": ("name", ""), "does": ("setting", ""), "pages": ("pages", ","), "pages/s": ("pages_per_s", ",.0f"),
+    "CPU ms/page": ("cpu_ms_per_page", ".2f"), "MB": ("peak_rss_mb", ".0f"),
+    "disk B/page": ("disk_bytes_per_page", ","), "teia's speed": ("speed", ""),
+}  # fmt: skip
+INDEXERS: Columns = {
+    "indexer": ("name", ""), "pages": ("n", ","), "pages/s": ("pages_per_s", ",.0f"),
+    "text MB/s": ("text_mb_per_s", ".1f"), "CPU ms/page": ("cpu_ms_per_page", ".2f"),
+    "disk B/page": ("disk_bytes_per_page", ","), "+MB": ("rss_growth_mb", ""),
+}  # fmt: skip
+QUERIES: Columns = {
+    "query": ("kind", ""), "words": ("words", ""), "found": ("total_p50", ",.0f"), "median ms": ("p50_ms", ".1f"),
+    "95% ms": ("p95_ms", ".1f"), "max ms": ("max_ms", ".1f"), "95% CPU ms": ("cpu_p95_ms", ".1f"),
+    "ours": ("own", "+.0%"), "cold ms": ("cold_ms", ".0f"),
+}  # fmt: skip
+TABLE_26: Columns = {
+    "F11's query": ("query", ""), "found": ("found", ","), "published s": ("published_s", "g"), "s": ("s", ".4f"),
+    "published repeat s": ("published_again_s", "g"), "again s": ("again_s", ".4f"), "cold s": ("cold_s", ".3f"),
+}  # fmt: skip
+PLANS: Columns = {
+    "pages": ("n", ","), "servers": ("servers", ","), "visits": ("visits", ","), "counts s": ("counts_s", ".3f"),
+    "MERGE s": ("merge_s", ".3f"), "rates s": ("rates_s", ".3f"), "CPU us/page": ("cpu_us_a_page", ".3f"),
+    "peak MB": ("peak_rss_mb", ","),
+}  # fmt: skip
+SIMULATIONS: Columns = {
+    "policy": ("policy", ""), "pages": ("n", ","), "visits": ("visits", ","), "simulate s": ("simulate_s", ".2f"),
+    "plan s": ("plan_s", ".2f"), "us/visit": ("us_a_visit", ".2f"), "peak MB": ("peak_rss_mb", ","),
+    "staleness": ("staleness", ".5f"),
+}  # fmt: skip
 
 
 @app.command("crawl")
 def crawl(peers: Peers = ALL_PEERS, rounds: Rounds = 3, as_json: AsJson = False) -> None:
     """Crawl the Debian documentation of Python and Apache with teia and other crawlers, from nginx on loopback."""
     names = [name.strip() for name in peers.split(",") if name.strip()]
-    console = progress_console()
-    result = _from_checkout("bench.peers.runner").compare(names, rounds, console.print)
-    _print_table(result)
+    result = _from_checkout("bench.peers.runner").compare(names, rounds, progress_console().print)
+    speeds = {name: f"{ratio:g}x" for name, ratio in result["ratios"].items() if ratio}
+    _print_rows(CRAWLERS, ({**row, "speed": speeds.get(row["name"])} for row in result["rows"]))
+    for title, found in result["differences"].items():
+        only = {"fetched by it alone": found["only_they"], "fetched by teia alone": found["only_we"]}
+        for words, paths in only.items():
+            if paths:
+                result_console().print(f"{title}: {words}: {' '.join(paths)}")
     if as_json:
         print_json(result)
 
@@ -46,20 +88,9 @@ def crawl(peers: Peers = ALL_PEERS, rounds: Rounds = 3, as_json: AsJson = False)
 @app.command("index")
 def index(pages: Pages = 10_000, rounds: Rounds = 3, seed: Seed = 1, as_json: AsJson = False) -> None:
     """Index generated text with teia's indexer and with tantivy alone, and compare the times."""
-    console = progress_console()
-    result = _from_checkout("bench.index").measure(pages, seed, rounds=rounds, progress=console.print)
-    table = Table("indexer", "pages", "pages/s", "text MB/s", "CPU ms/page", "disk B/page", "+MB", box=None)
-    for row in result["rows"]:
-        table.add_row(
-            row["name"],
-            f"{row['n']:,}",
-            f"{row['pages_per_s']:,.0f}",
-            f"{row['text_mb_per_s']:.1f}",
-            f"{row['cpu_ms_per_page']:.2f}",
-            f"{row['disk_bytes_per_page']:,}",
-            f"{row['rss_growth_mb']}",
-        )
-    result_console().print(table)
+    progress = progress_console().print
+    result = _from_checkout("bench.index").measure(pages, seed, rounds=rounds, progress=progress)
+    _print_rows(INDEXERS, result["rows"])
     result_console().print(f"teia takes {result['ratio']:g}x the time and {result['cpu_ratio']:g}x the CPU time")
     if as_json:
         print_json(result)
@@ -78,70 +109,54 @@ def search(
 
     The queries of F11's table 26 are among them.
     """
-    console = progress_console()
     result = _from_checkout("bench.search").measure(
-        pages, seed, each=each, cold=cold, semantics=semantics, progress=console.print
+        pages, seed, each=each, cold=cold, semantics=semantics, progress=progress_console().print
     )
-    _print_searches(result)
+    # The last row is over the queries of all kinds.
+    _print_rows(QUERIES, (*result["rows"], {"kind": "all", "words": "", "cold_ms": None} | result["all"]))
+    _print_rows(TABLE_26, result["table_26"])
     if as_json:
         print_json(result)
 
 
 @app.command("plan")
 def plan(
-    pages: Annotated[
-        str, typer.Option(metavar="N,N", help="Numbers of pages of the generated scenarios.")
-    ] = "100000,1000000",
+    pages: Sizes = SIZES,
     rounds: Annotated[int, typer.Option(min=1, help="Number of plans per scenario; the fastest counts.")] = 5,
-    theta: Annotated[
-        float, typer.Option(min=0.0, help="Zipf exponent of the distribution of pages over servers.")
-    ] = 1.0,
-    rate_unit: Annotated[
-        str, typer.Option(metavar="day|hour", help="Unit of the change rates (0.01 to 1): day or hour.")
-    ] = "hour",
+    theta: Theta = 1.0,
+    rate_unit: RateUnit = "hour",
     seed: Seed = 1,
     as_json: AsJson = False,
 ) -> None:
     """Plan visits for scenarios of the paper's kind (P8), and measure time and memory."""
-    sizes = _sizes(pages, rate_unit)
-    console = progress_console()
     result = _from_checkout("bench.plan").measure(
-        sizes, rounds=rounds, theta=theta, unit=rate_unit, seed=seed, progress=console.print
+        _sizes(pages, rate_unit),
+        rounds=rounds,
+        theta=theta,
+        unit=rate_unit,
+        seed=seed,
+        progress=progress_console().print,
     )
-    table = Table("pages", "servers", "visits", "counts s", "MERGE s", "rates s", "CPU us/page", "peak MB", box=None)
-    for row in result["rows"]:
-        table.add_row(
-            *(f"{row[name]:,}" for name in ("n", "servers", "visits")),
-            *(f"{row[name]:.3f}" for name in ("counts_s", "merge_s", "rates_s", "cpu_us_a_page")),
-            f"{row['peak_rss_mb']:,}",
-        )
-    result_console().print(table)
+    _print_rows(PLANS, result["rows"])
     if as_json:
         print_json(result)
 
 
 @app.command("simulate")
 def simulate(
-    pages: Annotated[
-        str, typer.Option(metavar="N,N", help="Numbers of pages of the generated scenarios.")
-    ] = "100000,1000000",
+    pages: Sizes = SIZES,
     policy: Annotated[str, typer.Option(metavar="NAME,NAME", help="Policies to simulate.")] = "psp,edf,index",
     rounds: Annotated[
         int, typer.Option(min=1, help="Number of simulations per day and policy; the fastest counts.")
     ] = 3,
-    theta: Annotated[
-        float, typer.Option(min=0.0, help="Zipf exponent of the distribution of pages over servers.")
-    ] = 1.0,
-    rate_unit: Annotated[
-        str, typer.Option(metavar="day|hour", help="Unit of the change rates (0.01 to 1): day or hour.")
-    ] = "hour",
+    theta: Theta = 1.0,
+    rate_unit: RateUnit = "hour",
     seed: Seed = 1,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a day of ten crawlers in scenarios of the paper's kind (P2), and measure time, memory and staleness."""
-    sizes = _sizes(pages, rate_unit)
     result = _from_checkout("bench.simulate").measure(
-        sizes,
+        _sizes(pages, rate_unit),
         policy.split(","),
         rounds=rounds,
         theta=theta,
@@ -149,16 +164,8 @@ def simulate(
         seed=seed,
         progress=progress_console().print,
     )
-    table = Table("policy", "pages", "visits", "simulate s", "plan s", "us/visit", "peak MB", "staleness", box=None)
-    for row in result["rows"]:
-        table.add_row(
-            row["policy"] + ("" if row["compiled"] else ", in Python"),
-            *(f"{row[name]:,}" for name in ("n", "visits")),
-            *(f"{row[name]:.2f}" for name in ("simulate_s", "plan_s", "us_a_visit")),
-            f"{row['peak_rss_mb']:,}",
-            f"{row['staleness']:.5f}",
-        )
-    result_console().print(table)
+    slow = {True: "", False: ", in Python"}
+    _print_rows(SIMULATIONS, ({**row, "policy": row["policy"] + slow[row["compiled"]]} for row in result["rows"]))
     if as_json:
         print_json(result)
 
@@ -182,55 +189,8 @@ def _from_checkout(module: str) -> Any:
     return import_module(module)
 
 
-def _print_table(result: dict[str, Any]) -> None:
-    table = Table("crawler", "does", "pages", "pages/s", "CPU ms/page", "MB", "disk B/page", "teia's speed", box=None)
-    for row in result["rows"]:
-        ratio = result["ratios"].get(row["name"])
-        table.add_row(
-            row["name"],
-            row["setting"],
-            f"{row['pages']:,}",
-            f"{row['pages_per_s']:,.0f}",
-            f"{row['cpu_ms_per_page']:.2f}",
-            f"{row['peak_rss_mb']:.0f}",
-            f"{row['disk_bytes_per_page']:,}",
-            f"{ratio:g}x" if ratio else "",
-        )
-    console = result_console()
-    console.print(table)
-    for title, found in result["differences"].items():
-        only = {"fetched by it alone": found["only_they"], "fetched by teia alone": found["only_we"]}
-        for words, paths in only.items():
-            if paths:
-                console.print(f"{title}: {words}: {' '.join(paths)}")
-
-
-def _print_searches(result: dict[str, Any]) -> None:
-    table = Table("query", "words", "found", "median ms", "95% ms", "max ms", "95% CPU ms", "ours", "cold ms", box=None)
-    # The last row is over the queries of all kinds.
-    for row in (*result["rows"], {"kind": "all", "words": "", "cold_ms": None} | result["all"]):
-        table.add_row(
-            row["kind"],
-            row["words"],
-            f"{row['total_p50']:,.0f}",
-            f"{row['p50_ms']:.1f}",
-            f"{row['p95_ms']:.1f}",
-            f"{row['max_ms']:.1f}",
-            f"{row['cpu_p95_ms']:.1f}",
-            f"+{100 * row['own']:.0f}%",
-            "" if row["cold_ms"] is None else f"{row['cold_ms']:.0f}",
-        )
-    paper = Table("F11's query", "found", "published s", "s", "published repeat s", "again s", "cold s", box=None)
-    for row in result["table_26"]:
-        paper.add_row(
-            row["query"],
-            f"{row['found']:,}",
-            f"{row['published_s']:g}",
-            f"{row['s']:.4f}",
-            f"{row['published_again_s']:g}",
-            f"{row['again_s']:.4f}",
-            "" if row["cold_s"] is None else f"{row['cold_s']:.3f}",
-        )
-    console = result_console()
-    console.print(table)
-    console.print(paper)
+def _print_rows(columns: Columns, rows: Iterable[Mapping[str, Any]]) -> None:
+    table = Table(*columns, box=None)
+    for row in rows:
+        table.add_row(*("" if row[key] is None else format(row[key], form) for key, form in columns.values()))
+    result_console().print(table)

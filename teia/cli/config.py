@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from teia.cli.options import AsJson
 from teia.cli.output import print_json, result_console
 from teia.config.load import EffectiveConfig, load, toml_value
 from teia.config.sections import Config
@@ -24,7 +25,7 @@ def config(
         Path | None,
         typer.Option("--config", metavar="FILE", help="TOML file with settings; environment variables override it."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")] = False,
+    as_json: AsJson = False,
     as_markdown: Annotated[
         bool, typer.Option("--markdown", hidden=True, help="Print the text of docs/config.md.")
     ] = False,

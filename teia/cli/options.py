@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from teia.store.root import Root
 
 Data = Annotated[Path, typer.Option("--data", metavar="DIR", help="Data folder of the installation.")]
 Collection = Annotated[
@@ -23,3 +26,12 @@ class RunMode(Enum):
     SCHEDULED = "scheduled"
     NOW = "now"
     AS_ORDERED = "as ordered"
+
+
+def open_collection(data: Path, collection: str | None) -> tuple[Root, str]:
+    """Open a data folder, and return the collection that a command names, or the only one."""
+    from teia.collections.settings import choose
+    from teia.store.root import open_root
+
+    root = open_root(data)
+    return root, choose(root, collection)

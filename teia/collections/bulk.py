@@ -9,12 +9,12 @@ at any time, and repeatedly. Actions on one collection run one after the other.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from teia.clock import Clock
 from teia.collections.inbox import Inbox, RequestAnswer, RunBulkAction
+from teia.collections.open_cells import open_cells
 from teia.collections.settings import is_clustered, no_node_error
 from teia.errors import StoreError
 from teia.frontier.cell.bulk import END, BulkSelection, continue_action, matching_urls, progress
@@ -62,7 +62,7 @@ def run_actions(root: Root, collection: str, clock: Clock) -> bool:
 
     The caller holds the folder lock (`Root.locked`).
     """
-    with Inbox(root.control) as inbox, _open_cells(root, collection) as cells:
+    with Inbox(root.control) as inbox, open_cells(root.collection(collection), read_only=False) as cells:
         until = clock.ticks_s() + LOCK_HOLD_S
         for request in inbox.pending(collection, RunBulkAction):
             mark, chosen = request.body.mark, request.body.selection
@@ -80,19 +80,6 @@ def run_actions(root: Root, collection: str, clock: Clock) -> bool:
 
 def _urls_done(cells: Sequence[FrontierCell], mark: str) -> int:
     return sum(progress(cell, mark)[1] for cell in cells)
-
-
-@contextmanager
-def _open_cells(root: Root, collection: str) -> Iterator[list[FrontierCell]]:
-    """Open the existing cells of a collection for writing."""
-    cells: list[FrontierCell] = []
-    try:
-        folders = root.collection(collection).cells()
-        cells += [FrontierCell(folder.frontier) for folder in folders if folder.frontier.exists()]
-        yield cells
-    finally:
-        for cell in cells:
-            cell.close()
 
 
 def try_to_run_actions(root: Root, collection: str, clock: Clock) -> bool:

@@ -22,10 +22,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from teia.durable import lock_holder
+from teia.lib.closing import Closing
 from teia.lib.message import Message, decoded, encoded
 from teia.sqlite import LIMIT_LOG, create_database, sqlite_errors
 
@@ -93,7 +93,7 @@ COMMIT;
 """
 
 
-class ControlFile:
+class ControlFile(Closing):
     """An open `control.sqlite`, for one thread at a time; the subclasses own its tables."""
 
     SYNCHRONOUS: ClassVar = "NORMAL"
@@ -120,14 +120,6 @@ class ControlFile:
 
     def close(self) -> None:
         self._db.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def forget_collection(self, collection: str) -> None:
         """Delete all rows of a collection, so that a new one of the same name does not inherit them."""

@@ -12,12 +12,13 @@ from typing import Any
 from teia.clock import Clock, iso_utc
 from teia.collections.calendar import Schedule, describe_schedule, next_starts, parse_schedule
 from teia.collections.control_file import CrawlReports
+from teia.collections.open_cells import open_cells
 from teia.collections.scheduled_runs import CrawlTask, RunLog, ScheduledRun, find_due_task
 from teia.collections.settings import saved
 from teia.config.sections import Config, ScheduleSettings
 from teia.errors import StoreError
-from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.tables.hosts import largest_host as largest_of_cell
+from teia.lib.copy_fields import copy_fields
 from teia.lib.message import Message
 from teia.store.root import Root
 
@@ -131,17 +132,13 @@ def _runs(root: Root, name: str, number: int) -> tuple[list[ScheduledRun], bool]
 
 
 def run_view(run: ScheduledRun) -> RunView:
-    return RunView(
-        number=run.number,
+    return copy_fields(
+        RunView,
+        run,
         due=iso_utc(run.due_s),
         began=iso_utc(run.began_s),
         deadline=None if run.deadline_s is None else iso_utc(run.deadline_s),
         ended=None if run.ended_s is None else iso_utc(run.ended_s),
-        why=run.why,
-        known=run.known,
-        visited=run.visited,
-        left=run.left,
-        new=run.new,
     )
 
 
@@ -184,13 +181,8 @@ def warn_too_long(host: str, pages: int, delay_s: float, schedule: Schedule) -> 
 
 def largest_host(root: Root, name: str) -> tuple[str, int]:
     """Return the host with the most known pages, and how many."""
-    found = [("", 0)]
-    for folder in root.collection(name).cells():
-        if folder.frontier.exists():
-            cell = FrontierCell(folder.frontier, read_only=True)
-            found.append(largest_of_cell(cell))
-            cell.close()
-    return max(found, key=lambda each: each[1])
+    with open_cells(root.collection(name)) as cells:
+        return max([("", 0), *map(largest_of_cell, cells)], key=lambda each: each[1])
 
 
 def _hours(seconds: float) -> str:

@@ -8,11 +8,11 @@ typing, a sample is counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from teia.clock import Clock
+from teia.collections.open_cells import open_cells
 from teia.collections.settings import implied_scope
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import CompiledSettings, compile_settings
@@ -53,8 +53,7 @@ def count_effect(root: Root, name: str, before: Config, after: Config) -> Change
     """Count the effect of a change, exactly."""
     lists = root.collection(name).lists
     before_rules, after_rules = _compile_before(before, lists), compile_settings(after, lists)
-    with ExitStack() as stack:
-        cells = _cells(root, name, stack)
+    with open_cells(root.collection(name)) as cells:
         known, queued = sum(cell.known for cell in cells), sum(cell.queued for cell in cells)
         # The same decisions, and all URLs were judged by them: nothing changes.
         if (
@@ -89,17 +88,6 @@ def _compile_before(before: Config, lists: Path) -> CompiledSettings | None:
         return None
 
 
-def _cells(root: Root, name: str, stack: ExitStack) -> list[FrontierCell]:
-    """Open the cells of a collection for reading; none if it was never crawled."""
-    cells = []
-    for folder in root.collection(name).cells():
-        if folder.frontier.exists():
-            cell = FrontierCell(folder.frontier, read_only=True)
-            stack.callback(cell.close)
-            cells.append(cell)
-    return cells
-
-
 # ---- a sample -------------------------------------------------------------------------------------------------------
 
 
@@ -117,8 +105,7 @@ def sample_effect(root: Root, name: str, after: Config, clock: Clock) -> Sampled
     include = after.scope.include or tuple(implied_scope(after.collection.seeds))
     rulebook = Rulebook(include, after.scope.exclude)
     until = clock.ticks_s() + SAMPLE_S
-    with ExitStack() as stack:
-        cells = _cells(root, name, stack)
+    with open_cells(root.collection(name)) as cells:
         known, queued = sum(cell.known for cell in cells), sum(cell.queued for cell in cells)
         share = min(1.0, SAMPLE / max(1, known))
         seen = leave = not_again = 0
@@ -156,14 +143,9 @@ def _sample_urls(
 def reconsider_now(root: Root, name: str, config: Config) -> None:
     """Judge all URLs of a collection now, as a crawl would at its start; the caller holds the root's lock."""
     compiled = compile_settings(config, root.collection(name).lists)
-    for folder in root.collection(name).cells():
-        if not folder.frontier.exists():
-            continue
-        cell = FrontierCell(folder.frontier)
-        try:
+    with open_cells(root.collection(name), read_only=False) as cells:
+        for cell in cells:
             while progress(cell, compiled.mark) < END:
                 with cell.transaction():
                     # One portion in each transaction.
                     reconsider(cell, compiled.mark, compiled.may_fetch, lambda: False)
-        finally:
-            cell.close()

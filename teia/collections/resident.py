@@ -12,7 +12,7 @@ minute; `teia serve` starts another one when there is work.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -165,14 +165,9 @@ class Resident(Coordinator):
 def _has_queued(root: Root, name: str) -> bool:
     """Tell whether URLs of a collection are queued."""
     for folder in root.collection(name).cells():
-        if folder.frontier.exists():
-            try:
-                cell = FrontierCell(folder.frontier, read_only=True)
-            except StoreError:  # nothing is in it yet
-                continue
-            queued = cell.queued
-            cell.close()
-            if queued:
+        # Nothing is in a cell that cannot be opened yet.
+        with suppress(StoreError), closing(FrontierCell(folder.frontier, read_only=True)) as cell:
+            if cell.queued:
                 return True
     return False
 

@@ -2,6 +2,7 @@
 
     child_process   start, follow and end child processes; waits before they are started again
     closing         objects that a `with` block closes
+    copy_fields     a record made from another one
     csvtext         comma-separated values without formulas
     difference      the common parts of two sequences, in bounded time
     entry_points    functions that other processes run

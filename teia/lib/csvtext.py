@@ -12,6 +12,7 @@ Every CSV that we write is written here.
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterable
 from typing import Any, TextIO
@@ -36,6 +37,13 @@ class CsvWriter:
     def writerows(self, rows: Iterable[Iterable[Any]]) -> None:
         for row in rows:
             self.writerow(row)
+
+
+def csv_text(columns: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
+    """Return a table as one text."""
+    out = io.StringIO()
+    CsvWriter(out).writerows((columns, *rows))
+    return out.getvalue()
 
 
 def escape_formula(value: Any) -> Any:

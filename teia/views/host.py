@@ -38,6 +38,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.tables import pending_log
 from teia.frontier.traps.pattern_table import HostPatterns
 from teia.frontier.traps.suspicion import SHAPE, PatternState
+from teia.lib.copy_fields import copy_fields
 from teia.lib.message import Message
 from teia.signals.trust import SignalKind, SignalSource
 from teia.store.fetchlog import FetchRow, LogPart, log_files
@@ -182,27 +183,17 @@ def host_view(
     recent = [each for each in requests if each.time_s > now_s - RHYTHM_S]
     took_s = [each.took_s for each in requests]
     main, others = _alias_names(lookup, line)
-    return HostView(
-        host=line.host,
-        cell=line.cell,
-        address=line.address,
+    return copy_fields(
+        HostView,
+        line,
         shares=table.count_sharing(line),
         state=host_state(line, now_s),
         ready_at=_time(line.ready_at_s),
         # Without rows of the log the ledger tells.
         last_asked=_time(requests[-1].time_s if requests else line.last_request_s),
-        parked=line.parked,
         alias_of=main,
         aliases=others,
-        urls=line.urls,
-        visited=line.visited,
-        waiting=line.waiting,
-        failed=line.failed,
-        excluded=line.excluded,
-        requests=line.requests,
-        bytes=line.bytes,
         rest_s=line.delay_s,
-        response_s=line.response_s,
         robots=_robots(lookup, line, config),
         feasibility=compute_feasibility(line, delay_s, pages),
         rhythm=rhythm_ticks(recent),

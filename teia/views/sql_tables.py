@@ -23,15 +23,7 @@ import pyarrow.parquet as pq
 
 from teia.durable import disk_errors
 from teia.frontier.cell.alias_evidence import ALIAS, pair_names
-from teia.frontier.cell.schema import (
-    BY_FEED,
-    BY_LINK,
-    BY_REDIRECT,
-    BY_REQUISITE,
-    BY_SEED,
-    BY_SITEMAP,
-    STATE_NAMES,
-)
+from teia.frontier.cell.schema import SOURCES, STATE_NAMES
 from teia.frontier.tables.hosts import UrlCounts, all_hosts, count_urls
 from teia.frontier.tables.pages import PageEntry, all_urls
 from teia.lib.message import decoded
@@ -42,14 +34,7 @@ from teia.views.reports.source import OpenCell, log_parts, snapshot
 
 BATCH_ROWS = 20_000
 _TIME = pa.timestamp("us", "UTC")
-_BITS = {
-    "by_link": BY_LINK,
-    "by_sitemap": BY_SITEMAP,
-    "by_feed": BY_FEED,
-    "by_seed": BY_SEED,
-    "by_redirect": BY_REDIRECT,
-    "by_requisite": BY_REQUISITE,
-}
+_BITS = {f"by_{name}": bit for name, bit in SOURCES.items()}
 
 PAGES = pa.schema(
     [

@@ -11,7 +11,7 @@ import pytest
 from .tree import modules, walk
 
 MAY_START = {
-    "teia/cli/signals/squid.py": "turns into the helper, to try it",
+    "teia/cli/signals.py": "turns into the helper, to try it",
     "teia/lab/reproduce/cache_parasite.py": "a pool of workers for one computation",
     "teia/lib/child_process.py": "the one way",
     "teia/lib/launch.py": "turns into the child's program",

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import pytest
 
-from teia.cli.signals.squid import squid_helper as command
+from teia.cli.signals import squid_helper as command
 from teia.errors import MissingComponent, UsageError
 from teia.lab.server.squid import Squid, find_squid, squid_process
 from teia.signals.datagrams import AnnouncementSocket

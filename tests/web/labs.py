@@ -13,9 +13,17 @@ from teia.lab.plan import plan_file
 from teia.lab.simulate.command import SimulationRequest, compare, make_crawlers
 from teia.refresh.scenario import draw_world
 from teia.web.background.lab.findings import digest_of, finding_of
-from teia.web.background.lab.forms import FILES_FOLDER, PlanFields, RunRequest, SimulateFields, simulate_request
+from teia.web.background.lab.forms import (
+    FILES_FOLDER,
+    SCENARIO,
+    TIMETABLE,
+    PlanFields,
+    RunRequest,
+    SimulateFields,
+    plan_request,
+    simulate_request,
+)
 from teia.web.background.lab.runs import LabRun, StoredRuns
-from teia.web.background.lab.scenarios import SCENARIO, TIMETABLE, plan_request
 
 from .conftest import Web
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from teia.cli.cluster import change
-from teia.cli.cluster.change import drain, move, set_, split
-from teia.cli.cluster.copy import copy
+from teia.cli.cluster.change import copy, drain, move, set_, split
+from teia.cli.cluster.connection import ClusterAddress, on_cluster
 from teia.cli.cluster.lookup import lookup
 from teia.cli.options import AsJson, Data
 from teia.cli.output import print_json, progress_console, result_console
@@ -138,33 +137,22 @@ def _start_cluster(data: Path, nodes: int, servers: int, name: str, session: flo
 
 
 @app.command("status")
-def status(
-    data: change.Data = None,
-    nats: change.Nats = None,
-    key: change.Key = None,
-    ca: change.Ca = None,
-    collection: change.Collection = "main",
-    as_json: AsJson = False,
-) -> None:
+@on_cluster
+def status(address: ClusterAddress, as_json: AsJson = False) -> None:
     """Show the nodes and cells of a cluster."""
-    servers, key, collection = change.servers_of(data, nats, key, collection)
-    found = asyncio.run(_status(servers, key, ca, collection))
+    found = asyncio.run(_status(address))
     if as_json:
         print_json(asdict(found))
         return
     _print_tables(found)
 
 
-async def _status(servers: list[str], key: Path | None, ca: Path | None, collection: str) -> ClusterStatus:
+async def _status(address: ClusterAddress) -> ClusterStatus:
     from teia.clock import WallClock
-    from teia.cluster.nats.wire import connect
     from teia.cluster.views.status import status_of
 
-    wire = await connect(servers, key, "status", ca=ca)
-    try:
-        return await status_of(wire, WallClock(), collection)
-    finally:
-        await wire.end()
+    async with address.connect("status") as wire:
+        return await status_of(wire, WallClock(), address.collection)
 
 
 def _print_tables(found: ClusterStatus) -> None:

@@ -9,19 +9,18 @@ from typing import Annotated, Any
 
 import typer
 
-from teia.cli.crawl.schedule import show
-from teia.cli.options import AsJson, Collection, Data
+from teia.cli.crawl.control import show
+from teia.cli.options import AsJson, Collection, Data, open_collection
 from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
 from teia.collections.overview import schedule_overview
-from teia.collections.settings import SettingsChange, change, choose, implied_scope, normal_form, parse_edit, saved
+from teia.collections.settings import SettingsChange, change, implied_scope, normal_form, parse_edit, saved
 from teia.config.load import toml_value
 from teia.config.sections import Config
 from teia.errors import UsageError
 from teia.frontier.rules.rule_lists import read_list, rules_of_word, with_whole_path
 from teia.frontier.rules.scope import compile_scope, list_of, why_out_of_scope
 from teia.records import Edit, Operator
-from teia.store.root import open_root
 from teia.urls import from_user
 
 SEEDS, INCLUDE, EXCLUDE = "collection.seeds", "scope.include", "scope.exclude"
@@ -48,8 +47,7 @@ def add(
     `host:NAME` and `domain:NAME` add an include rule to the scope and the seed http://NAME/. Example:
     teia add https://example.org/news/ domain:example.net --data archive
     """
-    root = open_root(data)
-    name = choose(root, collection)
+    root, name = open_collection(data, collection)
     if not what and not scope:
         raise UsageError("nothing to add; name a URL, host:NAME, domain:NAME, or --scope RULE")
     edits = [edit for word in what or () for edit in _edits_for(word)]
@@ -92,15 +90,14 @@ def block(data: Data, what: Targets, collection: Collection = None, as_json: AsJ
     @FILE to read a changed file again. Example:
     teia block tracker.example https://example.org/private/ @blocked.txt --data archive
     """
-    root = open_root(data)
+    root, name = open_collection(data, collection)
     edits = [_rule(EXCLUDE, Operator.ADD, rule) for word in what for rule in rules_of_word(word)]
-    _report(change(root, choose(root, collection), edits, WallClock()), as_json)
+    _report(change(root, name, edits, WallClock()), as_json)
 
 
 def unblock(data: Data, what: Targets, collection: Collection = None, as_json: AsJson = False) -> None:
     """Remove rules added by `teia block` or --exclude; URLs that were excluded are queued again."""
-    root = open_root(data)
-    name = choose(root, collection)
+    root, name = open_collection(data, collection)
     edits = [_rule(EXCLUDE, Operator.REMOVE, rule) for word in what for rule in rules_of_word(word)]
     _check_excluded(saved(root, name).config.scope.exclude, edits)
     _report(change(root, name, edits, WallClock()), as_json)
@@ -125,9 +122,9 @@ def set_settings(data: Data, settings: Settings, collection: Collection = None, 
     KEY is a setting (see `teia config`) or the name of an option of `teia crawl`. Example:
     teia set delay=10 max-pages=100000 scope.exclude+=query:yes --data archive
     """
-    root = open_root(data)
+    root, name = open_collection(data, collection)
     edits = [_with_path(parse_edit(text)) for text in settings]
-    changed = change(root, choose(root, collection), edits, WallClock())
+    changed = change(root, name, edits, WallClock())
     _report(changed, as_json)
     if any(key.startswith("schedule.") for key in changed.settings) and not as_json:
         show(schedule_overview(root, changed.collection, WallClock()), progress_console())

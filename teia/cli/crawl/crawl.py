@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from teia.cli.options import AsJson, Data, RunMode
-from teia.config.sections import ORDERS, settings_of_flags
+from teia.config.sections import FLAGS, ORDERS, settings_of_flags
 from teia.crawler.child import answer_reader
 from teia.errors import UsageError
 from teia.parse.children.spawn import ZygoteProcess
@@ -101,24 +101,7 @@ def crawl(
     teia crawl https://example.org/ --data archive --max-pages 1000
     """
     # None: the flag was not given, and the value of the file or the default stays.
-    given = {
-        "cells": cells,
-        "order": order,
-        "max_pages": max_pages,
-        "max_seconds": max_seconds,
-        "max_depth": max_depth,
-        "scope": scope,
-        "exclude": exclude,
-        "delay": delay,
-        "per_host": per_host,
-        "max_hosts": max_hosts,
-        "requisites": requisites,
-        "keep_fresh": keep_fresh,
-        "policy": policy,
-        "resolve": resolve,
-        "dns": dns,
-        "allow_net": allow_net,
-    }
+    given = {flag: value for flag, value in locals().items() if flag in FLAGS}
     index = False if no_index else None
     flags = {"collection.seeds": seeds or None, "index.enabled": index, **settings_of_flags(given)}
     when = _when(scheduled, resident, now, is_new=bool(seeds or config))

@@ -8,15 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from teia.cli.options import AsJson, Collection, Data
+from teia.cli.options import AsJson, Collection, Data, open_collection
 from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
 from teia.collections import bulk
 from teia.collections.inbox import Inbox
-from teia.collections.settings import choose
 from teia.errors import UsageError
 from teia.frontier.cell.bulk import BulkAction, BulkSelection, selection_fields
-from teia.store.root import Root, open_root
+from teia.store.root import Root
 from teia.views.reports.source import snapshot
 
 POLL_S = 0.1
@@ -54,8 +53,7 @@ def queue(
     Examples: teia queue drop --contains /agenda/ --data archive
     · teia queue retry --outcome timeout --yes --data archive
     """
-    root = open_root(data)
-    name = choose(root, collection)
+    root, name = open_collection(data, collection)
     selection = BulkSelection(action, host.strip().lower(), contains, source, depth, outcome.strip())
     with snapshot(root, name) as cells:
         counted = bulk.count_urls([cell.frontier for cell in cells], selection, WallClock().now_s())

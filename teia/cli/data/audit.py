@@ -9,11 +9,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from teia.cli.options import AsJson, Collection, Data
+from teia.cli.options import AsJson, Collection, Data, open_collection
 from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
-from teia.collections.settings import choose
-from teia.store.root import open_root
 from teia.transfer.audits import AuditKind, audit
 from teia.transfer.links_audit import LinksAudit
 from teia.transfer.repair_archive import RepairResult, repair
@@ -68,8 +66,7 @@ def _audit(
     as_json: bool,
     must_repair: bool = False,
 ) -> None:
-    root, console = open_root(data), result_console()
-    name, repaired = choose(root, collection), None
+    (root, name), console, repaired = open_collection(data, collection), result_console(), None
     # The repair of links takes the lock itself (transfer/links_audit.py).
     if must_repair and kind is AuditKind.ARCHIVE:
         with root.locked():

@@ -13,10 +13,9 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from teia.cli.options import Collection, Data
+from teia.cli.options import Collection, Data, open_collection
 from teia.cli.output import progress_console
 from teia.cli.progress import size
-from teia.collections.settings import choose
 from teia.errors import UsageError
 from teia.store.root import Root, open_root
 from teia.transfer.export import (
@@ -92,11 +91,10 @@ def graph(data: Data, collection: Collection = None, out: Out = None) -> None:
 
 
 def _open(data: Path, collection: str | None, out: Path | None) -> tuple[Root, str]:
-    root = open_root(data)
     if out is not None:
         # Before anything is read: no existing file is overwritten.
-        check_target(root, out)
-    return root, choose(root, collection)
+        check_target(open_root(data), out)
+    return open_collection(data, collection)
 
 
 def _write_lines(lines: Iterable[bytes], out: Path | None) -> None:

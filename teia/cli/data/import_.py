@@ -34,69 +34,56 @@ Rules = Annotated[
 ]
 
 
-@app.command()
-def warc(
-    files: Files, data: Data, name: Name = None, config: File = None, scope: Rules = None, as_json: AsJson = False
+def _add_command(
+    name: str,
+    description: str,
+    hosts_of: Callable[[list[Path]], set[str]],
+    import_files: Callable[[Target, list[Path], ImportResult], object],
 ) -> None:
+    """Add a command that imports one kind of files; `hosts_of` finds the scope of a new collection."""
+
+    def command(
+        files: Files, data: Data, name: Name = None, config: File = None, scope: Rules = None, as_json: AsJson = False
+    ) -> None:
+        # An unreadable file is an error before a folder or a collection is created.
+        for path in files:
+            with disk_errors(path, "read"), path.open("rb"):
+                pass
+        root = open_root(data, create=True)
+        with root.locked():
+            collection = choose_collection(root, name, config, scope or (), lambda: hosts_of(files))
+            done = ImportResult(collection)
+            with open_target(root, collection, WallClock()) as target:
+                import_files(target, files, done)
+        _report(done, as_json)
+        # Some damage is reported; it is a failure only if nothing of the files could be used.
+        if done.damaged and not done.records and not done.skipped:
+            raise typer.Exit(1)
+
+    app.command(name, help=description)(command)
+
+
+_add_command(
+    "warc",
     """Import WARC files into the archive, and add their pages and links.
 
     If interrupted, run the same command to continue. Example: teia import warc other/*.warc.gz --data archive
-    """
-
-    def import_into(target: Target, done: ImportResult) -> None:
-        asyncio.run(import_warc(target, files, done))
-
-    _import(files, data, name, config, scope, as_json, lambda: hosts_of_archives(files), import_into)
-
-
-@app.command()
-def urls(
-    files: Files, data: Data, name: Name = None, config: File = None, scope: Rules = None, as_json: AsJson = False
-) -> None:
-    """Queue URLs from lists: one URL per line, or JSON lines as written by `teia export urls`."""
-
-    def import_into(target: Target, done: ImportResult) -> None:
-        import_urls(target, files, done)
-
-    _import(files, data, name, config, scope, as_json, lambda: hosts_of_lists(files), import_into)
-
-
-@app.command()
-def log(
-    files: Files, data: Data, name: Name = None, config: File = None, scope: Rules = None, as_json: AsJson = False
-) -> None:
-    """Import fetch logs of another installation, as written by `teia export parquet`, for use with SQL."""
-
-    def import_into(target: Target, done: ImportResult) -> None:
-        import_log(target, files, done)
-
-    _import(files, data, name, config, scope, as_json, lambda: hosts_of_logs(files), import_into)
-
-
-def _import(
-    files: list[Path],
-    data: Path,
-    name: str | None,
-    config: Path | None,
-    scope: list[str] | None,
-    as_json: bool,
-    hosts: Callable[[], set[str]],
-    import_into: Callable[[Target, ImportResult], None],
-) -> None:
-    # An unreadable file is an error before a folder or a collection is created.
-    for path in files:
-        with disk_errors(path, "read"), path.open("rb"):
-            pass
-    root = open_root(data, create=True)
-    with root.locked():
-        collection = choose_collection(root, name, config, scope or (), hosts)
-        done = ImportResult(collection)
-        with open_target(root, collection, WallClock()) as target:
-            import_into(target, done)
-    _report(done, as_json)
-    # Some damage is reported; it is a failure only if nothing of the files could be used.
-    if done.damaged and not done.records and not done.skipped:
-        raise typer.Exit(1)
+    """,
+    hosts_of_archives,
+    lambda target, files, done: asyncio.run(import_warc(target, files, done)),
+)
+_add_command(
+    "urls",
+    "Queue URLs from lists: one URL per line, or JSON lines as written by `teia export urls`.",
+    hosts_of_lists,
+    import_urls,
+)
+_add_command(
+    "log",
+    "Import fetch logs of another installation, as written by `teia export parquet`, for use with SQL.",
+    hosts_of_logs,
+    import_log,
+)
 
 
 def _report(done: ImportResult, as_json: bool) -> None:

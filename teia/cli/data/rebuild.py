@@ -6,12 +6,10 @@ import asyncio
 
 import typer
 
-from teia.cli.options import AsJson, Collection, Data
+from teia.cli.options import AsJson, Collection, Data, open_collection
 from teia.cli.output import print_json, progress_console, result_console
 from teia.clock import WallClock
-from teia.collections.settings import choose
 from teia.indexer.rebuild import rebuild_index
-from teia.store.root import open_root
 
 app = typer.Typer(help="Rebuild the search index from the archive.", no_args_is_help=True)
 
@@ -24,8 +22,7 @@ def rebuild() -> None:
 @app.command()
 def index(data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
     """Delete the search index and rebuild it from the archive."""
-    root = open_root(data)
-    name = choose(root, collection)
+    root, name = open_collection(data, collection)
     clock = WallClock()
     began = clock.ticks_s()
     with progress_console().status(f"indexing {name}"):

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from teia.cli.options import AsJson, Collection, Data
-from teia.cli.output import print_json
+from teia.cli.options import AsJson, Collection, Data, open_collection
+from teia.cli.output import print_grid, print_json
 from teia.cli.supervised import Progress, Supervised
-from teia.cli.table import print_grid
 
 if TYPE_CHECKING:
     from teia.lab.whatif.answer import HostLoad, Side, WhatIf
@@ -42,14 +41,11 @@ def whatif(
     Examples: teia lab whatif --data archive --delay 10 · teia lab whatif --data archive --policy index --json
     """
     from teia.clock import WallClock
-    from teia.collections.settings import choose
     from teia.lab.whatif.answer import WhatIfRequest, what_if
-    from teia.store.root import open_root
     from teia.views.reports.source import open_source
 
     request = WhatIfRequest(delay, budget, policy, nodes, days, seed, top)
-    root = open_root(data)
-    chosen = choose(root, collection)
+    root, chosen = open_collection(data, collection)
     progress = Progress(supervised)
     with open_source(root, chosen) as source:
         found = what_if(source, request, WallClock(), progress.report_share)

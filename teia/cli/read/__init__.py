@@ -1,8 +1,7 @@
 """Commands that read what was crawled.
 
 search  `teia search`
-page    `teia page`
-trace   `teia trace`
+page    `teia page`, `teia trace`
 report  `teia report`
 sql     `teia sql`
 watch   `teia watch`

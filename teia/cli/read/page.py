@@ -1,4 +1,4 @@
-"""`teia page`: everything that is known about one page."""
+"""`teia page` and `teia trace`: everything known about one page, and its way through the roles of A1."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from teia.cli.options import AsJson, Collection, Data
+from teia.cli.options import AsJson, Collection, Data, open_collection
 from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
-from teia.collections.settings import choose, saved
+from teia.collections.settings import saved
 from teia.crawler.lookup import Lookup
-from teia.store.root import open_root
-from teia.views.page import PageSignal, PageView, page_view
+from teia.views.page import PageSignal, PageView, find_entry, page_view
+from teia.views.trace import TraceStep, trace
 
 SHOWN = 10
 Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the page.")]
@@ -22,8 +22,7 @@ Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the page.")]
 
 def page(url: Url, data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
     """Show a page: its state, versions, incoming and outgoing links, and why it is not fetched yet."""
-    root = open_root(data)
-    name = choose(root, collection)
+    root, name = open_collection(data, collection)
     with Lookup(root, name) as lookup:
         view = page_view(lookup, url, saved(root, name).config, WallClock())
     if as_json:
@@ -83,3 +82,29 @@ def _list(title: str, lines: list[str] | tuple[str, ...]) -> None:
 def _plain(text: str) -> str:
     """Escape a text of the web, so that rich shows it unchanged."""
     return text.replace("[", r"\[")
+
+
+# ---- trace -----------------------------------------------------------------------------------------------------------
+
+TIME_CHARS = 27
+ROLE_CHARS = 17
+
+
+def trace_url(url: Url, data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
+    """Trace a URL through the crawler, from the page that linked to it to the links found in it, with times."""
+    root, name = open_collection(data, collection)
+    with Lookup(root, name) as lookup:
+        entry = find_entry(lookup, url, saved(root, name).config)
+        steps = trace(lookup, entry, WallClock())
+    if as_json:
+        print_json({"url": entry.url, "steps": [asdict(step) for step in steps]})
+        return
+    print(entry.url)
+    for step in steps:
+        print(_trace_line(step))
+
+
+def _trace_line(step: TraceStep) -> str:
+    # Titles and headers come from servers; a control character in one could take over the terminal.
+    printable = step.what if step.what.isprintable() else "".join(c if c.isprintable() else " " for c in step.what)
+    return f"{step.time or '':{TIME_CHARS}}  {step.role:{ROLE_CHARS}}  {printable}"

@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from teia.cli.options import AsJson, Collection, Data
-from teia.cli.output import print_json
+from teia.cli.options import AsJson, Collection, Data, open_collection
+from teia.cli.output import print_grid, print_json, printable
 from teia.cli.progress import size
-from teia.cli.table import print_grid, printable
-from teia.collections.settings import choose
 from teia.errors import UsageError
 from teia.lib.message import Message
-from teia.store.root import open_root
 from teia.views.reports.catalogue import REPORTS, SHARES, TOP
 from teia.views.reports.source import open_source
 
@@ -42,8 +39,7 @@ def report(name: Name, data: Data, collection: Collection = None, top: Top = TOP
     """
     if name not in REPORTS:
         raise UsageError(Message("unknown report {name!r}; available: {names}", name=name, names=", ".join(REPORTS)))
-    root = open_root(data)
-    chosen = choose(root, collection)
+    root, chosen = open_collection(data, collection)
     with open_source(root, chosen) as source:
         found = REPORTS[name](source, top)
         damaged = [str(path) for path in source.log.damaged]

@@ -10,18 +10,15 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from teia.cli.options import AsJson, Collection
-from teia.cli.output import print_json, progress_console, result_console
-from teia.cli.table import print_grid, printable
+from teia.cli.options import AsJson, Collection, open_collection
+from teia.cli.output import print_grid, print_json, printable, progress_console, result_console
 from teia.clock import Clock, WallClock
-from teia.collections.settings import choose
 from teia.errors import UsageError
 from teia.indexer.open_search import CollectionSearch
 from teia.search.query.query_language import environment_languages
 from teia.search.serve.searcher import MAX_AT_ONCE, SearchOptions
 from teia.search.show.results import Explanation, Hit, Results
 from teia.search.show.snippets import Snippet
-from teia.store.root import open_root
 
 if TYPE_CHECKING:
     from teia.cluster.search.open import OpenedSearch
@@ -103,8 +100,7 @@ def _open_search(
 
         local = read_local(data)
         return ClusterSearch(local.urls, Path(local.key), collection or local.collection, clock)
-    root = open_root(data)
-    name = choose(root, collection)
+    root, name = open_collection(data, collection)
     # A node of a cluster wrote this file; while the node runs, all nodes are searched.
     if (root.path / name / "search.json").exists():
         from teia.cluster.search.open import open_search

@@ -7,14 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from teia.cli.options import AsJson, Collection, Data
-from teia.cli.output import print_json, progress_console
-from teia.cli.table import print_grid
-from teia.collections.settings import choose
+from teia.cli.options import AsJson, Collection, Data, open_collection
+from teia.cli.output import print_grid, print_json, progress_console
 from teia.errors import UsageError
 from teia.lib.csvtext import CsvWriter
 from teia.store.fetchlog import Rows
-from teia.store.root import open_root
 from teia.views.sql_child import TERMINAL_LIMITS, run_query
 
 Query = Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT statement, in DuckDB's SQL.")]
@@ -31,9 +28,8 @@ def sql(
     """
     if as_csv and as_json:
         raise UsageError("--csv and --json cannot be combined; use one of them")
-    root = open_root(data)
     # A child process runs the query: it can be killed, which DuckDB in this one cannot (views/sql_child.py).
-    answered = run_query(root, choose(root, collection), query, TERMINAL_LIMITS)
+    answered = run_query(*open_collection(data, collection), query, TERMINAL_LIMITS)
     found = answered.rows
     for path in answered.damaged:
         progress_console().print(f"omitted, because it cannot be read: {path}", markup=False)
@@ -48,9 +44,7 @@ def sql(
 
 
 def _print_csv(found: Rows) -> None:
-    writer = CsvWriter(sys.stdout)
-    writer.writerow(found.columns)
-    writer.writerows([_text(value) for value in row] for row in found.rows)
+    CsvWriter(sys.stdout).writerows((found.columns, *([_text(value) for value in row] for row in found.rows)))
 
 
 def _print_grid(found: Rows) -> None:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teia.cli.options import AsJson, Collection, Data
+from teia.cli.options import AsJson, Collection, Data, open_collection
 from teia.cli.output import print_json, result_console
 from teia.errors import UsageError
 
 if TYPE_CHECKING:
     from teia.notify.subscriptions import ListedSubscription
-    from teia.store.root import Root
 
 app = typer.Typer(help="Subscribe to changes of a page, or to new results of a search.", no_args_is_help=True)
 
@@ -43,7 +42,7 @@ def add(
     from teia.cluster.search.processes import read_librarian_settings
     from teia.notify.subscriptions import subscribe
 
-    root, name = _open(data, collection)
+    root, name = open_collection(data, collection)
     # A node's folder has only some of the cells, and the notifier reads one folder.
     if read_librarian_settings(root, name) is not None:
         raise UsageError(f"{name} is crawled by a cluster; subscriptions are not supported there yet")
@@ -63,7 +62,7 @@ def list_(data: Data, collection: Collection = None, as_json: AsJson = False) ->
     """List subscriptions and the state of their deliveries."""
     from teia.notify.subscriptions import list_subscriptions
 
-    root, name = _open(data, collection)
+    root, name = open_collection(data, collection)
     found = list_subscriptions(root.collection(name))
     if as_json:
         print_json({"collection": name, "subscriptions": [asdict(each) for each in found]})
@@ -80,7 +79,7 @@ def remove(identity: Identity, data: Data, collection: Collection = None, as_jso
     """Remove a subscription; notifications that were not delivered yet are discarded."""
     from teia.notify.subscriptions import unsubscribe
 
-    root, name = _open(data, collection)
+    root, name = open_collection(data, collection)
     gone = unsubscribe(root, name, identity)
     if as_json:
         print_json(asdict(gone))
@@ -97,20 +96,12 @@ def try_(identity: Identity, data: Data, collection: Collection = None, as_json:
     from teia.clock import WallClock
     from teia.notify.subscriptions import send_test_message
 
-    root, name = _open(data, collection)
+    root, name = open_collection(data, collection)
     tried = send_test_message(root, name, WallClock(), identity)
     if as_json:
         print_json(asdict(tried))
     else:
         result_console().print(_line(tried), markup=False, soft_wrap=True)
-
-
-def _open(data: Data, collection: str | None) -> tuple[Root, str]:
-    from teia.collections.settings import choose
-    from teia.store.root import open_root
-
-    root = open_root(data)
-    return root, choose(root, collection)
 
 
 def _line(each: ListedSubscription) -> str:

@@ -65,6 +65,10 @@ BY_FEED = 4
 BY_SEED = 8
 BY_REDIRECT = 16
 BY_REQUISITE = 32
+SOURCES = {
+    "link": BY_LINK, "sitemap": BY_SITEMAP, "feed": BY_FEED, "seed": BY_SEED, "redirect": BY_REDIRECT,
+    "requisite": BY_REQUISITE,
+}  # fmt: skip
 """Sources of a URL. A URL keeps every bit it ever got, because coverage is estimated from the overlap (C9)."""
 
 BY_SIGNAL = 128

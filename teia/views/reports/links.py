@@ -5,27 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from teia.frontier.cell.schema import (
-    BY_FEED,
-    BY_LINK,
-    BY_REDIRECT,
-    BY_REQUISITE,
-    BY_SEED,
-    BY_SITEMAP,
-    STATE_NAMES,
-)
+from teia.frontier.cell.schema import SOURCES, STATE_NAMES
 from teia.frontier.tables.counts import most_linked, urls_by_in_links, urls_by_source
 from teia.lib.message import Message
 from teia.views.reports.source import Source, share_of
 
-WAYS = {
-    "link": BY_LINK,
-    "sitemap": BY_SITEMAP,
-    "feed": BY_FEED,
-    "seed": BY_SEED,
-    "redirect": BY_REDIRECT,
-    "requisite": BY_REQUISITE,
-}
 IS_LIST = "(media_type IN ('text/xml', 'application/xml') OR media_type LIKE '%+xml') AND media_type NOT LIKE '%xhtml%'"
 """Sitemaps and feeds: lists of URLs rather than pages."""
 
@@ -117,7 +101,7 @@ def _spread(source: Source) -> tuple[tuple[InlinkRange, ...], int, int]:
     """Count URLs by references to them in doubling buckets (0, 1, 2 to 3, …); return also all URLs, all references."""
     urls: Counter[int] = Counter()
     in_links = 0
-    for references, number in sum(map(urls_by_in_links, source.frontiers), Counter[int]()).items():
+    for references, number in source.count(urls_by_in_links).items():
         # Bucket n has 2^(n-1) to 2^n - 1 references, bucket 0 has none.
         urls[min(references.bit_length(), LARGEST + 1)] += number
         in_links += references * number
@@ -130,13 +114,11 @@ def _spread(source: Source) -> tuple[tuple[InlinkRange, ...], int, int]:
 
 
 def _how_found(source: Source) -> tuple[HowFound, ...]:
-    masks: Counter[int] = Counter()
-    for cell in source.frontiers:
-        masks += urls_by_source(cell)
+    masks = source.count(urls_by_source)
     return tuple(
         # Exactly this bit: the URL came in no other way.
         HowFound(way, sum(number for mask, number in masks.items() if mask & bit), masks[bit])
-        for way, bit in WAYS.items()
+        for way, bit in SOURCES.items()
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -64,9 +63,7 @@ class Outcomes:
 
 def outcomes(source: Source, top: int = 0) -> Outcomes:  # noqa: ARG001  # every outcome is shown
     """Count the URLs of a collection by outcome, the most frequent first."""
-    by_url: Counter[str] = Counter()
-    for cell in source.frontiers:
-        by_url += urls_by_outcome(cell)
+    by_url = source.count(urls_by_outcome)
     sql = "SELECT outcome, count(*) FROM fetches WHERE kind NOT IN ('robots', 'probe') GROUP BY outcome"
     by_request = {outcome: int(number) for outcome, number in source.log.query(sql).rows}
     # A request may have had another outcome than the URL's last visit.

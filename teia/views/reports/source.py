@@ -6,11 +6,12 @@ commits meanwhile, and the cell's log and tables agree with each other. A reader
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from teia.collections.settings import saved
 from teia.config.sections import Config
@@ -19,6 +20,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import CellFolder, Root
 from teia.store.sql import FetchLog
 
+Key = TypeVar("Key")
 ANSWERED = "kind NOT IN ('robots', 'probe') AND status BETWEEN 200 AND 299 AND decoded_bytes > 0"
 """Condition on the fetch log: an answer that brought a document."""
 
@@ -51,6 +53,10 @@ class Source:
     @property
     def frontiers(self) -> list[FrontierCell]:
         return [cell.frontier for cell in self.cells]
+
+    def count(self, counted: Callable[[FrontierCell], Counter[Key]]) -> Counter[Key]:
+        """Add up what is counted in each cell."""
+        return sum(map(counted, self.frontiers), Counter())
 
 
 @contextmanager

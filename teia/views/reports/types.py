@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from teia.frontier.tables.counts import documents_by_type
@@ -41,9 +40,7 @@ class Types:
 
 def types(source: Source, top: int = 0) -> Types:
     """Count documents and bytes by media type; all types if `top` is 0."""
-    held: Counter[str] = Counter()
-    for cell in source.frontiers:
-        held += documents_by_type(cell)
+    held = source.count(documents_by_type)
     sums = "count(*), coalesce(sum(bytes), 0), coalesce(sum(decoded_bytes), 0)"
     sql = f"SELECT coalesce(media_type, ''), {sums} FROM fetches WHERE {ANSWERED} GROUP BY 1"  # noqa: S608
     received = {row[0]: tuple(map(int, row[1:])) for row in source.log.query(sql).rows}

@@ -23,7 +23,7 @@ from typing import Any
 
 import argon2
 
-from teia.clock import Clock
+from teia.clock import Clock, iso_utc
 from teia.config.load import toml_value
 from teia.durable import disk_errors
 from teia.errors import StoreError, UsageError
@@ -70,12 +70,12 @@ class UserSession:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """User as the list of users shows it."""
+    """User as the list of users shows it; `seen` is null if the user never came."""
 
     name: str
     role: str
-    made_s: float
-    seen_s: float
+    made: str
+    seen: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class ApiToken:
     name: str
     user: str
     role: str
-    made_s: float
-    seen_s: float
-    scopes: tuple[str, ...]
+    made: str
+    seen: str | None
+    scopes: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class Accounts:
 
     def users(self) -> list[User]:
         rows = self._rows("SELECT name, role, made_s, seen_s FROM users ORDER BY name")
-        return [User(name, Role(role).word, made_s, seen_s) for name, role, made_s, seen_s in rows]
+        return [User(name, Role(role).word, iso_utc(made_s), _time(seen_s)) for name, role, made_s, seen_s in rows]
 
     def remove_user(self, name: str) -> None:
         """Delete a user's account, sessions and tokens; refuse to delete the last admin."""
@@ -327,12 +327,11 @@ class Accounts:
 
     def tokens(self) -> list[ApiToken]:
         rows = self._rows("SELECT name, user, role, made_s, seen_s, scopes FROM tokens ORDER BY made_s")
-        return [
-            ApiToken(
-                name, user, Role(role).word, made_s, seen_s, tuple(each for each in TokenScope if each in _scopes(text))
-            )
-            for name, user, role, made_s, seen_s, text in rows
-        ]
+        found = []
+        for name, user, role, made_s, seen_s, text in rows:
+            scopes: list[str] = [scope for scope in TokenScope if scope in _scopes(text)]
+            found.append(ApiToken(name, user, Role(role).word, iso_utc(made_s), _time(seen_s), scopes))
+        return found
 
     # ---- audit log, and signing keys ---------------------------------------------------------------------------------
 
@@ -379,6 +378,10 @@ def check_password(password: str) -> None:
 def _scopes(text: str) -> frozenset[TokenScope]:
     """Return the scopes stored for a token; unknown words are ignored, an empty text means all scopes."""
     return frozenset(scope for scope in TokenScope if scope in text.split()) if text else ALL_SCOPES
+
+
+def _time(unix_s: float) -> str | None:
+    return iso_utc(unix_s) if unix_s else None
 
 
 def _hash(secret: str) -> bytes:

@@ -8,7 +8,6 @@ json_routes   a page and its JSON route from one function
 templates     templates in the reader's language
 errors        errors as a page for people and as JSON for programs
 preferences   language, theme, density and time zone of a reader
-signed_urls   signed addresses of archived records
 atom          a subscription's feed
 events        live pages by server-sent events
 headline      the running crawls and open alerts in the page header

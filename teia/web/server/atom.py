@@ -6,6 +6,7 @@ Text that a site wrote is escaped twice: as HTML, and then as XML text.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
@@ -29,7 +30,7 @@ def atom(subscription: Subscription, notices: Sequence[Notice], address: str, pa
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <feed xmlns="http://www.w3.org/2005/Atom">
 <id>{_identity(subscription.id)}</id>
-<title>{_text(subscription.what)} · teia</title>
+<title>{xml_text(subscription.what)} · teia</title>
 <updated>{iso_utc(updated_s)}</updated>
 <author><name>teia</name></author>
 <link rel="self" type="{MEDIA_TYPE}" href={quoteattr(_plain(address))}/>
@@ -42,10 +43,11 @@ def _entries(notice: Notice) -> Iterator[str]:
     message = json.loads(notice.message)
     for number, item in enumerate(message["data"].get("items", ())):
         yield (
-            f"<entry><id>{_identity(notice.id, str(number))}</id><title>{_text(item['title'] or item['url'])}</title>"
-            f"<updated>{_text(item['seen'])}</updated><link href={quoteattr(_plain(item['url']))}/>"
+            f"<entry><id>{_identity(notice.id, str(number))}</id>"
+            f"<title>{xml_text(item['title'] or item['url'])}</title>"
+            f"<updated>{xml_text(item['seen'])}</updated><link href={quoteattr(_plain(item['url']))}/>"
             f"<category term={quoteattr(item['what'])}/>"
-            f'<content type="html">{_text(_content(item))}</content></entry>\n'
+            f'<content type="html">{xml_text(_content(item))}</content></entry>\n'
         )
 
 
@@ -76,15 +78,15 @@ def _identity(*parts: str) -> str:
     return UUID(bytes=sha256("\0".join(parts).encode()).digest()[:16]).urn
 
 
+# XML 1.0, section 2.2: control characters, surrogates and two others are not characters.
+_NOT_XML = re.compile("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
 def _plain(text: str) -> str:
     """Remove characters that XML cannot represent."""
-    return "".join(char for char in text if char in "\t\n" or (char >= " " and _is_xml_char(char)))
+    return _NOT_XML.sub("", text)
 
 
-def _is_xml_char(char: str) -> bool:
-    # XML 1.0, section 2.2: surrogates and these two are not characters.
-    return not ("\ud800" <= char <= "\udfff" or char in "\ufffe\uffff")
-
-
-def _text(text: str) -> str:
+def xml_text(text: str) -> str:
+    """Escape text for XML, without the characters that XML cannot represent."""
     return escape(_plain(text))

@@ -174,6 +174,13 @@ class Installation:
             raise UnknownCollection(Message("there is no collection {name!r}", name=name))
         return name
 
+    def named_or_only(self, name: str) -> str:
+        """Return the collection that a request names, or the only one."""
+        names = self.names()
+        if not name and len(names) != 1:
+            raise StoreError(f"missing collection: c={'|'.join(names) or '(there is none yet)'}")
+        return name or names[0]
+
     @contextmanager
     def lookup(self, name: str) -> Iterator[Lookup]:
         """Lend a collection's frontier and archive to one request."""

@@ -12,13 +12,14 @@ summary of the API's documentation.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from fastapi import APIRouter, Body, Depends, Form, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
+from teia.lib.csvtext import csv_text
 from teia.web.access.roles import Role, TokenScope, scope_of
 from teia.web.server.auth import Visitor, require, visitor_of
 from teia.web.server.installation import Installation, site_of
@@ -26,7 +27,6 @@ from teia.web.server.templates import Renderer
 
 API = "/api/v1"
 Make = TypeVar("Make", bound=Callable[..., Any])
-Change = TypeVar("Change", bound=Callable[..., "ActionResult"])
 
 VisitorDep = Annotated[Visitor, Depends(visitor_of)]
 
@@ -65,23 +65,30 @@ class RedirectTo(Exception):  # not an error: redirects to another address
         self.to = to
 
 
+@dataclass(frozen=True, slots=True)
+class FormAgain:
+    """A form to show again, with its errors or with a preview."""
+
+    view: Any
+    status: int = 400
+
+
 class PageRoutes:
     """Collector of routes; `router` has them all."""
 
     def __init__(self, renderer: Renderer) -> None:
         self.router = APIRouter()
         self.access_table: list[RouteAccess] = []
-        self._renderer = renderer
+        self.render = renderer.response
 
     def page(self, path: str, template: str, role: Role, *, with_json: bool = True) -> Callable[[Make], Make]:
         """Register the function that makes a page's record."""
 
         def register(make: Make) -> Make:
-            record = get_type_hints(make)["return"]
             view_of = Annotated[Any, Depends(make)]
 
             def as_page(request: Request, visitor: VisitorDep, view: Any) -> HTMLResponse:
-                return self._renderer.response(request, visitor, template, view)
+                return self.render(request, visitor, template, view)
 
             def as_json(view: Any) -> Any:
                 return view
@@ -90,63 +97,57 @@ class PageRoutes:
                 endpoint.__annotations__ |= {"request": Request, "visitor": VisitorDep, "view": view_of}
             self.add("GET", path, role, as_page, response_class=HTMLResponse, include_in_schema=False)
             if with_json:
-                summary = (make.__doc__ or "").partition("\n")[0]
-                name = f"{make.__module__.rpartition('.')[2]}_{make.__name__}"
-                self.add("GET", API + path, role, as_json, response_model=record, summary=summary, operation_id=name)
+                self.add("GET", API + path, role, as_json, **_documentation(make))
             return make
 
         return register
 
-    def action(self, path: str, role: Role) -> Callable[[Change], Change]:
-        """Register a change: a form's POST, which redirects to a page, and the API's, which returns `ActionResult`.
-
-        The function's parameter `form` is a pydantic model of the request; it is read from form fields or from JSON.
-        """
-
-        def register(change: Change) -> Change:
-            def as_form(**given: Any) -> RedirectResponse:
-                done = change(**given)
-                # 303: the browser continues with GET, and a reload sends the form no second time.
-                return RedirectResponse(done.to, 303)
-
-            # FastAPI reads the parameters from the signature and passes them as keywords.
-            as_form.__signature__ = _signature_from(change, Form())  # type: ignore[attr-defined]
-            as_api = _with_signature(change, _signature_from(change, Body()))
-            summary = (change.__doc__ or "").partition("\n")[0]
-            name = f"{change.__module__.rpartition('.')[2]}_{change.__name__}"
-            self.add("POST", path, role, as_form, include_in_schema=False, response_class=RedirectResponse)
-            self.add("POST", API + path, role, as_api, response_model=ActionResult, summary=summary, operation_id=name)
-            return change
-
-        return register
-
-    def reveal(self, path: str, template: str, role: Role) -> Callable[[Make], Make]:
-        """Register a change whose result is shown once, in the page after the form: a new token, a new link."""
+    def action(self, path: str, role: Role, template: str = "") -> Callable[[Make], Make]:
+        """Register a change: a form's POST (see `form`), and the API's, which returns the function's result."""
 
         def register(change: Make) -> Make:
-            record = get_type_hints(change)["return"]
-
-            def as_form(request: Request, visitor: VisitorDep, **given: Any) -> HTMLResponse:
-                shown = change(visitor=visitor, **given)
-                return self._renderer.response(request, visitor, template, shown)
-
-            signature = _signature_from(change, Form())
-            # `request` is needed for rendering only; FastAPI finds it by the signature.
-            request_parameter = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
-            others = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in signature.parameters.values()]
-            as_form.__signature__ = signature.replace(parameters=[request_parameter, *others])  # type: ignore[attr-defined]
-            as_api = _with_signature(change, _signature_from(change, Body()))
-            summary = (change.__doc__ or "").partition("\n")[0]
-            name = f"{change.__module__.rpartition('.')[2]}_{change.__name__}"
-            self.add("POST", path, role, as_form, include_in_schema=False, response_class=HTMLResponse)
-            self.add("POST", API + path, role, as_api, response_model=record, summary=summary, operation_id=name)
+            self.form(path, role, template)(change)
+            self.api(path, role)(change)
             return change
 
         return register
 
-    def render(self, request: Request, visitor: Visitor, template: str, view: Any, status: int) -> HTMLResponse:
-        """Render a page, for routes that are neither a page nor a change."""
-        return self._renderer.response(request, visitor, template, view, status)
+    def form(self, path: str, role: Role, template: str = "") -> Callable[[Make], Make]:
+        """Register a form's POST. The function's parameter `form` is a pydantic model of the form's fields.
+
+        After an `ActionResult` the browser is redirected to its address. The template shows any other result: a record
+        that is shown once, such as a new token, or a `FormAgain`. The function then needs the parameter `visitor`.
+        """
+
+        def register(change: Make) -> Make:
+            def as_form(request: Request, **given: Any) -> Response:
+                done = change(**given)
+                if isinstance(done, ActionResult):
+                    # 303: the browser continues with GET, and a reload sends the form no second time.
+                    return RedirectResponse(done.to, 303)
+                view, status = (done.view, done.status) if isinstance(done, FormAgain) else (done, 200)
+                return self.render(request, given["visitor"], template, view, status)
+
+            # FastAPI reads the parameters from the signature and passes them as keywords.
+            request_parameter = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
+            as_form.__signature__ = _signature_from(change, Form(), request_parameter)  # type: ignore[attr-defined]
+            self.add("POST", path, role, as_form, include_in_schema=False, response_class=Response)
+            return change
+
+        return register
+
+    def api(self, path: str, role: Role, name: str = "") -> Callable[[Make], Make]:
+        """Register a POST of the API; the function's parameter `form` is read from JSON."""
+
+        def register(change: Make) -> Make:
+            def as_api(**given: Any) -> Any:
+                return change(**given)
+
+            as_api.__signature__ = _signature_from(change, Body())  # type: ignore[attr-defined]
+            self.add("POST", API + path, role, as_api, **_documentation(change, name))
+            return change
+
+        return register
 
     def add(self, method: str, path: str, role: Role, endpoint: Callable[..., Any], **how: Any) -> None:
         """Add one route with its role, for routes that are neither a page nor a change."""
@@ -157,21 +158,30 @@ class PageRoutes:
         self.router.add_api_route(path, endpoint, methods=[method], dependencies=[route], **how)
 
 
-def _signature_from(change: Callable[..., Any], source: Any) -> inspect.Signature:
-    """Return the signature of a change, with `form` read from form fields or from JSON."""
+def csv_response(columns: Iterable[Any], rows: Iterable[Iterable[Any]]) -> PlainTextResponse:
+    """Return a table as a CSV file."""
+    attachment = {"content-disposition": "attachment"}
+    return PlainTextResponse(csv_text(columns, rows), media_type="text/csv", headers=attachment)
+
+
+def _documentation(function: Callable[..., Any], name: str = "") -> dict[str, Any]:
+    """Return the documentation of a route: the record it returns, its summary, and its name."""
+    return {
+        "response_model": get_type_hints(function)["return"],
+        "summary": (function.__doc__ or "").partition("\n")[0],
+        "operation_id": name or f"{function.__module__.rpartition('.')[2]}_{function.__name__}",
+    }
+
+
+def _signature_from(change: Callable[..., Any], source: Any, *more: inspect.Parameter) -> inspect.Signature:
+    """Return the signature of a change, with `form` read from form fields or from JSON, and more parameters."""
     # Annotations are texts (`from __future__`), which only the module of `change` can resolve.
     hints = get_type_hints(change, include_extras=True)
-    signature = inspect.signature(change)
     parameters = [
-        each.replace(annotation=Annotated[hints[name], source] if name == "form" else hints[name])
-        for name, each in signature.parameters.items()
+        each.replace(
+            annotation=Annotated[hints[name], source] if name == "form" else hints[name],
+            kind=inspect.Parameter.KEYWORD_ONLY,
+        )
+        for name, each in inspect.signature(change).parameters.items()
     ]
-    return signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
-
-
-def _with_signature(change: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
-    def as_api(**given: Any) -> Any:
-        return change(**given)
-
-    as_api.__signature__ = signature  # type: ignore[attr-defined]
-    return as_api
+    return inspect.Signature([*more, *parameters])

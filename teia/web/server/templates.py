@@ -27,6 +27,7 @@ from teia.config.sections import ORDERS
 from teia.version import __version__
 from teia.views.reports.catalogue import unit_of
 from teia.web.access.roles import Role, TokenScope
+from teia.web.background.lab import findings
 from teia.web.charts.charts import Bar, BarPart, Charts, Line
 from teia.web.language.numbers import LOCALES, Locale
 from teia.web.language.translate import translator_for
@@ -80,7 +81,7 @@ class Renderer:
             "Part": BarPart,
             "Bar": Bar,
         }
-        environment.globals |= {"unit_of": unit_of, "zones": zones, "orders": ORDERS}
+        environment.globals |= {"unit_of": unit_of, "zones": zones, "orders": ORDERS, "findings": findings}
         return environment
 
     def response(self, request: Request, visitor: Visitor, template: str, view: Any, status: int = 200) -> HTMLResponse:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.cli.table import plain_lines, printable
+from teia.cli.output import plain_lines, printable
 from teia.store.fetchlog import json_value
 from tests.cli.conftest import Teia
 from tests.crawler.handmade import make

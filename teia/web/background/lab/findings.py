@@ -6,13 +6,12 @@ A report is the JSON object that the command printed. It is read from a file, so
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from teia.lib.csvtext import CsvWriter
+from teia.lib.csvtext import csv_text
 
 VARYING = frozenset({"seconds", "report", "date", "files", "out"})
 """Fields that differ between two runs of the same command; the digest leaves them out."""
@@ -164,6 +163,11 @@ def rate_groups(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{key: each.get(key) for key in keys} for each in report.get("by_rate") or [] if isinstance(each, dict)]
 
 
+def by_rate(report: Mapping[str, Any], key: str) -> list[tuple[float, float | None]]:
+    """Return a line over the change rates of a plan's pages; rate 0 is left out, a logarithmic axis has none."""
+    return [(each["rate_per_day"], each[key]) for each in rate_groups(report) if each["rate_per_day"]]
+
+
 # ---- experiments ----------------------------------------------------------------------------------------------------
 
 
@@ -234,6 +238,11 @@ def _is_near(ours: float | None, other: float) -> bool:
     return ours is not None and abs(ours - other) <= NEAR * abs(other) + 1e-12
 
 
+def figure_points(series: Mapping[str, Any]) -> list[tuple[float, float | None]]:
+    """Return one line of a figure, thinned for a chart."""
+    return thin_points([(x, y) for x, y in zip(series["x"], series["y"], strict=False) if x is not None])
+
+
 def thin_points(points: Sequence[tuple[float, float | None]]) -> list[tuple[float, float | None]]:
     """Thin points to what a chart can show; keep the last one."""
     # Rounded up; at least 1, for an empty line.
@@ -273,16 +282,11 @@ def rows_of(kind: str, report: Mapping[str, Any]) -> list[tuple[str, float | Non
 
 def csv_of(kind: str, report: Mapping[str, Any]) -> str:
     """Format the numbers of a report as CSV."""
-    out = io.StringIO()
-    writer = CsvWriter(out)
-    if kind == "simulate":
-        writer.writerow(["policy", *MEASURES])
-        writer.writerows([row["policy"], *(row[key] for key in MEASURES)] for row in policies(report))
-        writer.writerows([f"bound:{name}", value] for name, value in (report.get("bounds") or {}).items())
-    else:
-        writer.writerow(["what", "value"])
-        writer.writerows(rows_of(kind, report))
-    return out.getvalue()
+    if kind != "simulate":
+        return csv_text(["what", "value"], rows_of(kind, report))
+    rows = [[row["policy"], *(row[key] for key in MEASURES)] for row in policies(report)]
+    bounds = [[f"bound:{name}", value] for name, value in (report.get("bounds") or {}).items()]
+    return csv_text(["policy", *MEASURES], [*rows, *bounds])
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,17 @@ from teia.lib.child_process import ChildProcess
 from teia.lib.message import Message, message_of
 from teia.store.root import Root
 from teia.web import limits
-from teia.web.background.lab.estimates import estimate_left_s, estimate_wait_s
 from teia.web.background.lab.findings import digest_of, finding_of
-from teia.web.background.lab.forms import FILES_FOLDER, RunRequest
-from teia.web.background.lab.runs import ACTIVE_STATES, FOLDER, LabRun, StoredRuns
+from teia.web.background.lab.forms import RunRequest
+from teia.web.background.lab.runs import (
+    ACTIVE_STATES,
+    FILES_FOLDER,
+    FOLDER,
+    LabRun,
+    StoredRuns,
+    estimate_left_s,
+    estimate_wait_s,
+)
 
 logger = logging.getLogger(__name__)
 

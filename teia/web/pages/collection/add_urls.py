@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from fastapi import Form, Request
-from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from teia.collections.add_urls import MAX_URLS, AddUrlResult, WrongUrls, add_urls
@@ -16,7 +13,7 @@ from teia.errors import StoreError
 from teia.lib.message import Message
 from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.server.json_routes import API, PageRoutes, SiteDep, VisitorDep
+from teia.web.server.json_routes import FormAgain, PageRoutes, SiteDep, VisitorDep
 
 LOGGED_URLS = 20
 
@@ -59,9 +56,8 @@ class AddUrlsForm(BaseModel):
 def add_routes(pages: PageRoutes) -> None:
     to = "/c/{collection}/frontier/add"
     pages.page(to, "adding.html", Role.OPERATOR)(form)
-    pages.add("POST", to, Role.OPERATOR, _by_form(pages), include_in_schema=False)
-    options = {"summary": (add.__doc__ or ""), "operation_id": "adding_add"}
-    pages.add("POST", API + to, Role.OPERATOR, add, response_model=AddView, **options)
+    pages.form(to, Role.OPERATOR, "adding.html")(add_by_form)
+    pages.api(to, Role.OPERATOR, "adding_add")(add)
 
 
 def form(site: SiteDep, collection: str) -> AddView:
@@ -87,22 +83,13 @@ def add(site: SiteDep, visitor: VisitorDep, collection: str, form: AddUrlsForm) 
     return AddView(MAX_URLS, not config.scope.include, list(done.urls), list(done.widened), done.is_running)
 
 
-def _by_form(pages: PageRoutes) -> Callable[..., Response]:
-    """Return the form's handler, which shows the form again with the typed text if there is an error."""
-
-    def by_form(
-        request: Request, site: SiteDep, visitor: VisitorDep, collection: str, form: Annotated[AddUrlsForm, Form()]
-    ) -> Response:
-        try:
-            view, status = add(site, visitor, collection, form), 200
-        except WrongUrls as wrong:
-            # `add` got the lines that are not empty; the form counts all of them.
-            numbers = [number for number, line in enumerate(form.lines(), 1) if line]
-            faults = [
-                LineFault(numbers[index] if index < len(numbers) else 1, message) for index, message in wrong.faults
-            ]
-            follows, typed = not site.config(collection).scope.include, "\n".join(form.urls)
-            view, status = AddView(MAX_URLS, follows, typed=typed, faults=faults), 400
-        return pages.render(request, visitor, "adding.html", view, status)
-
-    return by_form
+def add_by_form(site: SiteDep, visitor: VisitorDep, collection: str, form: AddUrlsForm) -> AddView | FormAgain:
+    """Add URLs; if there is an error, show the form again with the typed text."""
+    try:
+        return add(site, visitor, collection, form)
+    except WrongUrls as wrong:
+        # `add` got the lines that are not empty; the form counts all of them.
+        numbers = [number for number, line in enumerate(form.lines(), 1) if line]
+        faults = [LineFault(numbers[index] if index < len(numbers) else 1, message) for index, message in wrong.faults]
+        follows, typed = not site.config(collection).scope.include, "\n".join(form.urls)
+        return FormAgain(AddView(MAX_URLS, follows, typed=typed, faults=faults))

@@ -27,10 +27,6 @@ COUNT_FRESH_S, COUNT_PATIENCE_S = 10.0, 0.1
 SHOWN = 5
 ActionName = Literal["drop", "first", "retry"]
 Source = Literal["", "new", "retry", "refresh", "suspect"]
-Host = Annotated[str, Query(max_length=255)]
-Text = Annotated[str, Query(max_length=500)]
-Depth = Annotated[str, Query(max_length=4, pattern=r"^[0-9]{0,4}$")]
-Word = Annotated[str, Query(max_length=40)]
 ACTIONS = (Message("drop"), Message("first"), Message("retry"))
 """Names of the actions in the log of changes, for the catalogues."""
 
@@ -82,24 +78,20 @@ class BulkForm(BaseModel):
     outcome: str = Field(default="", max_length=40)
 
 
+class CountForm(BulkForm):
+    """A bulk action to count the URLs of; `drop` by default."""
+
+    deed: ActionName = "drop"
+
+
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/frontier/bulk", "bulk.html", Role.OPERATOR)(counted)
     pages.action("/c/{collection}/frontier/bulk", Role.OPERATOR)(carry_out)
 
 
-def counted(
-    site: SiteDep,
-    collection: str,
-    deed: ActionName = "drop",
-    host: Host = "",
-    contains: Text = "",
-    source: Source = "",
-    depth: Depth = "",
-    outcome: Word = "",
-) -> BulkView:
+def counted(site: SiteDep, collection: str, form: Annotated[CountForm, Query()]) -> BulkView:
     """Count the URLs that a bulk action would affect; change nothing."""
     site.check(collection)
-    form = BulkForm(deed=deed, host=host, contains=contains, source=source, depth=depth, outcome=outcome)
     selection = _selection(form)
 
     def make() -> bulk.BulkCount:
@@ -124,14 +116,14 @@ def live_bulk(site: Installation, collection: str, query: str) -> dict[str, Any]
     """Return the live part of the page: the state of the count, its result, or its error."""
     try:
         # The filter comes from the address of the page, so it is checked like a form.
-        form = BulkForm.model_validate({"deed": "drop", **dict(parse_qsl(query))})
+        form = CountForm.model_validate(dict(parse_qsl(query)))
     except ValidationError as error:
         raise UsageError(f"{query!r} is not a filter of URLs") from error
     found = site.cache.last(("bulk", site.check(collection), _selection(form)))
     if found is not None:  # a live page does not start a new count
         return {"is_counting": False, "counted": iso_utc(found.time_s), "number": found.value.number, "failed": ""}
     try:
-        view = counted(site, collection, **form.model_dump())
+        view = counted(site, collection, form)
     except TeiaError as error:
         return {"is_counting": False, "counted": None, "number": None, "failed": error.message}
     return {"is_counting": view.is_counting, "counted": view.counted, "number": view.number, "failed": ""}

@@ -19,12 +19,6 @@ from teia.web.pages.collection.monitor import account_of, is_freshness_known, la
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import ActionResult, PageRoutes, SiteDep, VisitorDep
 
-COMMANDS: dict[str, Command] = {
-    "start": Command.RUN,
-    "pause": Command.PAUSE,
-    "resume": Command.RESUME,
-    "stop": Command.STOP,
-}
 MESSAGES = {
     "start": "starts now",
     "pause": "pausing: requests in progress are finished, no new ones are sent",
@@ -100,14 +94,9 @@ def _line(site: Installation, name: str) -> CollectionLine:
     agenda, problem = _agenda(site, name)
     return CollectionLine(
         name=name,
-        state=account["state"],
-        pages=account["pages"],
-        urls_known=account["urls_known"],
-        urls_queued=account["urls_queued"],
-        pages_per_s=account["pages_per_s"],
+        **{key: account[key] for key in ("state", "pages", "urls_known", "urls_queued", "pages_per_s", "paused_why")},
         fresh=freshness.get("fresh"),
         bound=freshness.get("possible"),
-        paused_why=account["paused_why"],
         next_run=None if agenda is None else agenda.next_run,
         words="" if agenda is None else agenda.words,
         day=last_day(site, name),
@@ -153,7 +142,7 @@ def _send_command(site: Installation, collection: str, word: str) -> str:
     account, run = account_of(site, collection)
     if run is None and account["state"] not in {"paused", "starting"}:
         raise StoreError(Message("no crawl of {name} is running", name=collection))
-    give_command(site.root, collection, COMMANDS[word], site.clock)
+    give_command(site.root, collection, Command(word), site.clock)
     if site.supervisor is not None:
         site.supervisor.wake()
     return MESSAGES[word]

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Form, Query, Request
-from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, Field
 
 from teia.collections.drafts import (
@@ -18,13 +17,14 @@ from teia.collections.drafts import (
     create_collection,
     restricted_settings,
 )
-from teia.collections.overview import preview_schedule
+from teia.collections.overview import SchedulePreview, preview_schedule
 from teia.collections.preview_change import ChangeEffect, count_effect
 from teia.collections.preview_url import MAX_URLS
 from teia.collections.settings import diff_configs, has_edits
 from teia.config.sections import Config, ScheduleSettings
 from teia.config.tree import flatten
 from teia.errors import ConfigError, StoreError, UsageError
+from teia.lib.copy_fields import copy_fields
 from teia.lib.message import Message
 from teia.web.access.accounts import ChangeLine
 from teia.web.access.roles import Role
@@ -44,7 +44,7 @@ from teia.web.language.translate import translator_for
 from teia.web.pages.collection.collections import start
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, ActionResult, PageRoutes, SiteDep, VisitorDep
+from teia.web.server.json_routes import API, ActionResult, FormAgain, PageRoutes, SiteDep, VisitorDep
 from teia.web.server.preferences import language_of
 
 Settings = dict[str, dict[str, Any]]
@@ -88,45 +88,24 @@ class UrlTestForm(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleView:
+class ScheduleView(SchedulePreview):
     """Preview of a schedule: in words, the next five starts, and a warning."""
 
-    words: str
-    zone: str
-    starts: tuple[str, ...]
-    shown: tuple[str, ...]
-    warning: str
+    warning: str = ""
 
 
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/new", "draft.html", Role.OPERATOR)(new)
     pages.page("/c/{collection}/edit", "draft.html", Role.OPERATOR)(edit)
     pages.page("/c/{collection}/clone", "draft.html", Role.OPERATOR)(clone)
-    hidden: dict[str, Any] = {"include_in_schema": False, "response_class": Response}
-
-    def make_by_form(request: Request, site: SiteDep, visitor: VisitorDep, fields: FieldsDep) -> Response:
-        return _by_form(pages, request, site, visitor, fields, "")
-
-    def edit_by_form(
-        request: Request, site: SiteDep, visitor: VisitorDep, collection: str, fields: FieldsDep
-    ) -> Response:
-        return _by_form(pages, request, site, visitor, fields, site.check(collection))
-
-    pages.add("POST", "/c/new", Role.OPERATOR, make_by_form, **hidden)
+    pages.form("/c/new", Role.OPERATOR, "draft.html")(make_by_form)
+    pages.form("/c/{collection}/edit", Role.OPERATOR, "draft.html")(edit_by_form)
     pages.add("POST", "/draft", Role.OPERATOR, preview_translated, include_in_schema=False, response_model=DraftView)
-    pages.add("POST", "/c/{collection}/edit", Role.OPERATOR, edit_by_form, **hidden)
-    api: tuple[tuple[str, Any, Any, str], ...] = (
-        ("/c", make, ActionResult, "make_collection"),
-        ("/c/{collection}/edit", change_settings, EditEffect, "edit_collection"),
-        ("/c/{collection}/scope/test", try_urls, UrlTestView, "try_urls"),
-        ("/scope/test", try_draft, UrlTestView, "try_draft"),
-        ("/draft", preview_draft, DraftView, "look_at_draft"),
-    )
-    for path, endpoint, record, name in api:
-        summary = (endpoint.__doc__ or "").partition("\n")[0]
-        pages.add(
-            "POST", API + path, Role.OPERATOR, endpoint, response_model=record, summary=summary, operation_id=name
-        )
+    pages.api("/c", Role.OPERATOR, "make_collection")(make)
+    pages.api("/c/{collection}/edit", Role.OPERATOR, "edit_collection")(change_settings)
+    pages.api("/c/{collection}/scope/test", Role.OPERATOR, "try_urls")(try_urls)
+    pages.api("/scope/test", Role.OPERATOR, "try_draft")(try_draft)
+    pages.api("/draft", Role.OPERATOR, "look_at_draft")(preview_draft)
     pages.add("GET", f"{API}/schedule/preview", Role.VIEWER, preview, response_model=ScheduleView)
 
 
@@ -174,35 +153,32 @@ def _free_name(site: Installation, like: str) -> str:
     return f"{like[:58]}-{number}"
 
 
-def _by_form(
-    pages: PageRoutes, request: Request, site: Installation, visitor: Visitor, fields: Fields, collection: str
-) -> Response:
-    """Handle a form's button: more rows, a test, a preview of the effect, or saving."""
+def make_by_form(site: SiteDep, visitor: VisitorDep, fields: FieldsDep) -> ActionResult | FormAgain:
+    """Handle a button of the form of a new collection: more rows, a test, or saving."""
+    return _by_form(site, visitor, fields, "")
+
+
+def edit_by_form(site: SiteDep, visitor: VisitorDep, collection: str, fields: FieldsDep) -> ActionResult | FormAgain:
+    """Handle a button of a collection's form: more rows, a test, a preview of the effect, or saving."""
+    return _by_form(site, visitor, fields, site.check(collection))
+
+
+def _by_form(site: Installation, visitor: Visitor, fields: Fields, collection: str) -> ActionResult | FormAgain:
     view = make_draft_view(site, fields, collection, visitor=visitor)
     is_submitted = fields.step in {"save", "start"} and not view.problems
     if is_submitted and not collection:
-        return RedirectResponse(_make_from_fields(site, visitor, fields), 303)
+        config = _config_or_raise(check_draft(settings_from_fields(fields)[0]))
+        return _make(site, visitor, config, fields.consent, is_started=fields.step == "start")
     # Changes are saved only if the user has seen the effect of exactly these; otherwise it is shown first.
     if is_submitted and fields.shown == view.shown:
-        return RedirectResponse(_change_from_fields(site, visitor, fields, collection), 303)
+        before = site.config(collection)
+        after = _config_or_raise(check_draft(settings_from_fields(fields, before)[0], before))
+        done = _change(site, visitor, collection, before, after, fields.consent, ChangeEffect())
+        return ActionResult(done.message, done.to)
     is_checked = fields.step in {"check", "save", "start"}
     if is_checked and not view.problems:
         view = make_draft_view(site, fields, collection, visitor=visitor, counts=True)
-    is_bad = is_checked and bool(view.problems)
-    return pages.render(request, visitor, "draft.html", view, 400 if is_bad else 200)
-
-
-def _make_from_fields(site: Installation, visitor: Visitor, fields: Fields) -> str:
-    config = _config_or_raise(check_draft(settings_from_fields(fields)[0]))
-    done = _make(site, visitor, config, fields.consent, is_started=fields.step == "start")
-    return done.to
-
-
-def _change_from_fields(site: Installation, visitor: Visitor, fields: Fields, collection: str) -> str:
-    before = site.config(collection)
-    after = _config_or_raise(check_draft(settings_from_fields(fields, before)[0], before))
-    _change(site, visitor, collection, before, after, fields.consent, ChangeEffect())
-    return f"/c/{collection}"
+    return FormAgain(view, 400 if is_checked and view.problems else 200)
 
 
 # ---- a draft and its effects ----------------------------------------------------------------------------------------
@@ -246,10 +222,10 @@ def change_settings(site: SiteDep, visitor: VisitorDep, collection: str, form: S
     """Change settings of a collection, even during its crawl; or preview the effect."""
     before = site.config(collection)
     after = _config_or_raise(check_draft(flatten(form.settings), before))
-    if form.dry_run:
-        effect, changes = count_effect(site.root, collection, before, after), changes_between(before, after)
-        return EditEffect("nothing was changed", f"/c/{collection}/edit", False, effect, changes, [], [])
     effect = count_effect(site.root, collection, before, after)
+    if form.dry_run:
+        changes = changes_between(before, after)
+        return EditEffect("nothing was changed", f"/c/{collection}/edit", False, effect, changes, [], [])
     return _change(site, visitor, collection, before, after, form.consent, effect)
 
 
@@ -342,4 +318,4 @@ def preview(
         base = site.config(c)
         values = {f"schedule.{name}": value for name, value in {**given, "keep_fresh": keep_fresh}.items()}
         warning = schedule_warning(site, c, _config_or_raise(check_draft(values, base)))
-    return ScheduleView(found.words, found.zone, found.starts, found.shown, warning)
+    return copy_fields(ScheduleView, found, warning=warning)

@@ -15,6 +15,7 @@ from teia.collections.account import MIN_REVISITED as ENOUGH
 from teia.collections.control_file import CrawlReports
 from teia.durable import write_atomically
 from teia.errors import TeiaError
+from teia.lib.copy_fields import copy_fields
 from teia.lib.message import decoded, encoded
 from teia.views.reports.source import open_source
 from teia.web.access.roles import Role
@@ -29,6 +30,9 @@ SHOWN = 50
 MEASURED_POINTS = 60
 LEAST_SPAN = 0.1
 """Least span of the chart's axis; on a smaller one, small differences would look large."""
+
+ESTIMATES = ("fresh", "fresh_error", "possible", "best", "best_error", "uniform")
+"""Fields of the report that say little before enough pages were revisited."""
 
 Window = Literal["15min", "24h", "7d", "30d"]
 WINDOWS_S: dict[str, float] = {"15min": 900.0, "24h": 86_400.0, "7d": 7 * 86_400.0, "30d": 30 * 86_400.0}
@@ -186,24 +190,16 @@ def freshness(site: SiteDep, collection: str, window: Window = "24h") -> Freshne
         pages=report.pages,
         visited_again=report.visited_again,
         enough=ENOUGH,
-        fresh=report.fresh if is_enough else None,
-        fresh_error=report.fresh_error if is_enough else None,
-        possible=report.possible if is_enough else None,
-        best=report.best if is_enough else None,
-        best_error=report.best_error if is_enough else None,
-        uniform=report.uniform if is_enough else None,
+        **{name: getattr(report, name) if is_enough else None for name in ESTIMATES},
         is_settling=is_enough and report.fresh > report.best,
         lost=LostPoints(**asdict(report.lost)) if is_enough else None,
         well_known=report.well_known,
         hosts=report.hosts,
         rows=[_row(row) for row in rows[:SHOWN]] if is_enough else [],
         notes=list(report.notes)[:SHOWN],
-        policy=PolicyView(
-            keep=settings.keep,
-            policy=settings.policy,
-            share=settings.share,
-            explore=settings.explore,
-            weights=settings.weights,
+        policy=copy_fields(
+            PolicyView,
+            settings,
             visits_per_day=report.granted_a_day,
             visits_last_day=report.requests_a_day,
             used=round(report.requests_a_day / report.granted_a_day, 4) if report.granted_a_day else None,
@@ -220,17 +216,11 @@ def _truth(site: Installation, collection: str, window: str) -> list[tuple[float
 
 
 def _row(row: Any) -> HostFreshness:
-    return HostFreshness(
-        host=row.host,
-        pages=row.pages,
-        weight=row.weight,
-        changes_per_day=row.changes_per_day,
+    return copy_fields(
+        HostFreshness,
+        row,
         visits_last_day=row.requests_a_day,
         visits_per_day=round(86_400.0 / row.slot_s, 1) if row.slot_s > 0 else 0.0,
-        fresh=row.fresh,
-        best=row.best,
-        possible=row.possible,
-        lost=row.lost,
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import isclose
 from typing import Annotated, Any, Literal
 
-from fastapi import Form, Query, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi import Query
 from pydantic import BaseModel, Field
 
 from teia.clock import iso_utc
@@ -56,7 +55,7 @@ from teia.web.language.numbers import whole_number
 from teia.web.pages.collection.hosts import all_hosts
 from teia.web.server.auth import Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, ActionResult, PageRoutes, SiteDep, VisitorDep
+from teia.web.server.json_routes import API, ActionResult, FormAgain, PageRoutes, SiteDep, VisitorDep
 from teia.web.server.templates import link
 
 ESTIMATE_S, ESTIMATE_PATIENCE_S = 60.0, 0.02
@@ -120,9 +119,8 @@ def _unix(time: str) -> float:
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/hosts/{host}", "host.html", Role.VIEWER)(host_page)
     pages.add("GET", API + "/c/{collection}/hosts/{host}/feasibility", Role.VIEWER, feasibility)
-    to, how = "/c/{collection}/hosts/{host}", {"summary": (change_host.__doc__ or ""), "operation_id": "hosts_treat"}
-    pages.add("POST", to, Role.OPERATOR, _by_form(pages), include_in_schema=False)
-    pages.add("POST", API + to, Role.OPERATOR, change_host, response_model=ActionResult, **how)
+    pages.form("/c/{collection}/hosts/{host}", Role.OPERATOR, "host.html")(change_by_form)
+    pages.api("/c/{collection}/hosts/{host}", Role.OPERATOR, "hosts_treat")(change_host)
 
 
 # ---- one host -------------------------------------------------------------------------------------------------------
@@ -253,25 +251,15 @@ def change_host(site: SiteDep, visitor: VisitorDep, collection: str, host: str, 
     return ActionResult(message, to)
 
 
-def _by_form(pages: PageRoutes) -> Callable[..., Response]:
-    """Return the form's handler, which shows the form again with the typed text if there is an error."""
-
-    def by_form(
-        request: Request,
-        site: SiteDep,
-        visitor: VisitorDep,
-        collection: str,
-        host: str,
-        form: Annotated[HostActionForm, Form()],
-    ) -> Response:
-        try:
-            return RedirectResponse(change_host(site, visitor, collection, host, form).to, 303)
-        except WrongTreatment as wrong:
-            mistyped = Mistyped(wrong.field, wrong.why, form.model_dump(exclude={"deed"}))
-            view = replace(host_page(site, collection, host), mistyped=mistyped)
-            return pages.render(request, visitor, "host.html", view, 400)
-
-    return by_form
+def change_by_form(
+    site: SiteDep, visitor: VisitorDep, collection: str, host: str, form: HostActionForm
+) -> ActionResult | FormAgain:
+    """Change a host; if there is an error, show the form again with the typed text."""
+    try:
+        return change_host(site, visitor, collection, host, form)
+    except WrongTreatment as wrong:
+        mistyped = Mistyped(wrong.field, wrong.why, form.model_dump(exclude={"deed"}))
+        return FormAgain(replace(host_page(site, collection, host), mistyped=mistyped))
 
 
 def _log_change(

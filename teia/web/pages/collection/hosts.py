@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
@@ -12,15 +11,14 @@ from fastapi.responses import PlainTextResponse
 
 from teia.clock import iso_utc
 from teia.crawler.keep_fresh.freshness import WEEK_S
-from teia.errors import StoreError
-from teia.lib.csvtext import CsvWriter
+from teia.lib.copy_fields import copy_fields
 from teia.views.host import host_state
 from teia.views.hosts import HostLine, HostTable, count_reasons, host_reasons
 from teia.web.access.roles import Role
 from teia.web.pages.collection.freshness import HostShares, by_host
 from teia.web.pages.collection.monitor import table_of
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, PageRoutes, SiteDep
+from teia.web.server.json_routes import API, PageRoutes, SiteDep, csv_response
 
 PER_PAGE = 50
 CSV_ROWS = 100_000
@@ -123,10 +121,7 @@ def hosts(
 
 def hosts_anywhere(site: SiteDep, c: str = "") -> HostsView:
     """List the hosts of a collection; without a name, of the only one."""
-    names = site.names()
-    if not c and len(names) != 1:
-        raise StoreError(f"missing collection: c={'|'.join(names) or '(there is none yet)'}")
-    return hosts(site, c or names[0])
+    return hosts(site, site.named_or_only(c))
 
 
 def all_hosts(site: Installation, collection: str) -> HostTable:
@@ -150,11 +145,9 @@ def _rows(site: Installation, collection: str, lines: Iterable[HostLine]) -> lis
 
 
 def _row(line: HostLine, fresh: HostShares, now_s: float) -> HostListRow:
-    return HostListRow(
-        host=line.host,
-        urls=line.urls,
-        visited=line.visited,
-        waiting=line.waiting,
+    return copy_fields(
+        HostListRow,
+        line,
         fresh=fresh.fresh,
         best=fresh.best,
         rest_s=round(line.delay_s, 3),
@@ -164,7 +157,6 @@ def _row(line: HostLine, fresh: HostShares, now_s: float) -> HostListRow:
         last_asked=None if line.last_request_s is None else iso_utc(line.last_request_s),
         state=host_state(line, now_s),
         ready_at=None if line.ready_at_s is None else iso_utc(line.ready_at_s),
-        parked=line.parked,
         reasons=list(host_reasons(line, now_s)),
         possible=fresh.possible,
     )
@@ -181,8 +173,4 @@ def as_csv(
     """Return the requested hosts as CSV."""
     found = _filter_hosts(all_hosts(site, collection), find, state, reason, site.clock.now_s())
     lines = sorted(found, key=_KEYS[sort])[:CSV_ROWS]
-    out = io.StringIO()
-    writer = CsvWriter(out)
-    writer.writerow(HostListRow.__slots__)
-    writer.writerows(asdict(row).values() for row in _rows(site, collection, lines))
-    return PlainTextResponse(out.getvalue(), media_type="text/csv", headers={"content-disposition": "attachment"})
+    return csv_response(HostListRow.__slots__, (asdict(row).values() for row in _rows(site, collection, lines)))

@@ -29,6 +29,7 @@ from teia.transfer.read_all import idle_account
 from teia.views.alerts import (
     MAX_ABOUT_CHARS,
     Alert,
+    Disk,
     DismissedAlert,
     alert_severity,
     alert_subject,
@@ -119,7 +120,7 @@ def live_status(site: Installation, collection: str) -> dict[str, Any]:
     account, run = account_of(site, collection)
     table = table_of(site, collection, TABLE_PATIENCE_S)
     points = _points(site, collection)
-    disk = measure_disk(site.root.path, site.config(collection).limits.disk_free_bytes)
+    disk = _disk(site, collection)
     alerts, set_aside_alerts = _split_dismissed(site, collection, find_alerts(account, table, disk))
     return {
         # Defaults: an account without a running crawl lacks these keys.
@@ -140,6 +141,10 @@ def live_status(site: Installation, collection: str) -> dict[str, Any]:
     }
 
 
+def _disk(site: Installation, collection: str) -> Disk:
+    return measure_disk(site.root.path, site.config(collection).limits.disk_free_bytes)
+
+
 def is_freshness_known(account: Mapping[str, Any]) -> bool:
     """Tell whether enough pages were revisited to estimate their freshness."""
     return bool(account.get("freshness")) and account["freshness"].get("visited_again", 0) >= MIN_REVISITED
@@ -148,8 +153,7 @@ def is_freshness_known(account: Mapping[str, Any]) -> bool:
 def open_alerts(site: Installation, collection: str, account: Mapping[str, Any]) -> list[Alert]:
     """Return the open alerts by cached data; no host is counted for them."""
     found = site.cache.last(("hosts", collection))
-    low_bytes = site.config(collection).limits.disk_free_bytes
-    alerts = find_alerts(account, None if found is None else found.value, measure_disk(site.root.path, low_bytes))
+    alerts = find_alerts(account, None if found is None else found.value, _disk(site, collection))
     return _split_dismissed(site, collection, alerts)[0]
 
 
@@ -174,8 +178,7 @@ class AlertForm(BaseModel):
 def set_aside(site: SiteDep, visitor: VisitorDep, collection: str, form: AlertForm) -> ActionResult:
     """Dismiss an alert until it is twice as bad, or show it again."""
     account, _ = account_of(site, collection)
-    disk = measure_disk(site.root.path, site.config(collection).limits.disk_free_bytes)
-    alerts = find_alerts(account, table_of(site, collection, TABLE_PATIENCE_S), disk)
+    alerts = find_alerts(account, table_of(site, collection, TABLE_PATIENCE_S), _disk(site, collection))
     alert = next((each for each in alerts if (each.kind, alert_subject(each)) == (form.kind, form.about)), None)
     with CrawlReports(site.root.control) as reports:
         if form.deed == "restore":
@@ -240,7 +243,4 @@ def series_of(site: Installation, collection: str) -> dict[str, list[list[float 
 
 def first_status(site: SiteDep, c: str = "") -> dict[str, Any]:
     """Return the state of a collection's crawl; without a name, of the only one."""
-    names = site.names()
-    if not c and len(names) != 1:
-        raise StoreError(f"missing collection: c={'|'.join(names) or '(there is none yet)'}")
-    return status(site, c or names[0])
+    return status(site, site.named_or_only(c))

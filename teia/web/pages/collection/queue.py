@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from fastapi import Query
+from fastapi import Depends, Query
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -18,6 +18,7 @@ from teia.clock import Clock, iso_utc
 from teia.collections.overview import preview_schedule
 from teia.crawler.lookup import Lookup
 from teia.errors import TeiaError
+from teia.lib.copy_fields import copy_fields
 from teia.lib.message import Message
 from teia.views.hosts import HostTable, WaitReasons, count_wait_reasons, host_table
 from teia.views.queue import (
@@ -45,9 +46,19 @@ MAX_SHOWN = 1_000
 Source = Literal["", "new", "retry", "refresh", "suspect"]
 Sort = Literal["", "waiting", "weight", "depth", "host"]
 Why = Literal["", "next", "resting", "behind", "retry", "suspect", "parked", "not_due"]
-Host = Annotated[str, Query(max_length=255)]
-Text = Annotated[str, Query(max_length=500)]
-Depth = Annotated[str, Query(max_length=4, pattern=r"^[0-9]{0,4}$")]
+
+
+def queue_filter(
+    why: Why = "",
+    host: Annotated[str, Query(max_length=255)] = "",
+    contains: Annotated[str, Query(max_length=500)] = "",
+    source: Source = "",
+    depth: Annotated[str, Query(max_length=4, pattern=r"^[0-9]{0,4}$")] = "",
+) -> QueueFilter:
+    return QueueFilter(host.strip().lower(), contains, source, int(depth) if depth else None, why)
+
+
+FilterDep = Annotated[QueueFilter, Depends(queue_filter)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +120,7 @@ def add_routes(pages: PageRoutes) -> None:
 def frontier(
     site: SiteDep,
     collection: str,
-    why: Why = "",
-    host: Host = "",
-    contains: Text = "",
-    source: Source = "",
-    depth: Depth = "",
+    only: FilterDep,
     sort: Sort = "",
     offset: Annotated[int, Query(ge=0, le=MAX_SHOWN)] = 0,
     n: Annotated[int, Query(ge=1, le=200)] = PER_PAGE,
@@ -122,7 +129,6 @@ def frontier(
     config = site.config(collection)
     table = table_of(site, collection)
     assert table is not None
-    only = QueueFilter(host.strip().lower(), contains, source, int(depth) if depth else None, why)
     now_s = site.clock.now_s()
     with site.lookup(collection) as lookup:
         # One row more than shown tells whether there is another page.
@@ -137,11 +143,7 @@ def frontier(
         order=config.collection.order,
         weights=config.refresh.weights,
         whys=count_wait_reasons(table),
-        why=why,
-        host=only.host,
-        contains=contains,
-        source=source,
-        depth=only.depth,
+        **asdict(only),
         sort=sort,
         sorted_among=MAX_SHOWN,
         offset=offset,
@@ -181,16 +183,11 @@ _KEYS: dict[str, Callable[[QueuePreview], Any]] = {
 
 
 def _row(each: QueuePreview, weight: float | None) -> QueuePreviewRow:
-    return QueuePreviewRow(
+    return copy_fields(
+        QueuePreviewRow,
+        each,
         expected=time_or_never(each.expected_s),
-        host=each.host,
-        url=each.url,
-        source=each.source,
-        why=each.why,
-        ahead=each.ahead,
         since=time_or_never(each.since_s),
-        depth=each.depth,
-        failures=each.failures,
         weight=None if weight is None else round(weight, 4),
     )
 
@@ -198,17 +195,8 @@ def _row(each: QueuePreview, weight: float | None) -> QueuePreviewRow:
 # ---- export -------------------------------------------------------------------------------------------------------
 
 
-def as_lines(
-    site: SiteDep,
-    collection: str,
-    why: Why = "",
-    host: Host = "",
-    contains: Text = "",
-    source: Source = "",
-    depth: Depth = "",
-) -> StreamingResponse:
+def as_lines(site: SiteDep, collection: str, only: FilterDep) -> StreamingResponse:
     """Export all waiting URLs, or those of a filter: one JSON object per line."""
-    only = QueueFilter(host.strip().lower(), contains, source, int(depth) if depth else None, why)
     with site.lookup(collection):
         pass  # raises an error if the collection has no data
     if not site.export_slots.acquire(blocking=False):

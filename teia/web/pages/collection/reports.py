@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -12,7 +10,6 @@ from fastapi.responses import PlainTextResponse
 
 from teia.clock import iso_utc
 from teia.errors import QueryError
-from teia.lib.csvtext import CsvWriter
 from teia.lib.message import Message
 from teia.store.fetchlog import Rows
 from teia.store.sql import MAX_SQL_CHARS
@@ -23,7 +20,7 @@ from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.auth import Refused
 from teia.web.server.installation import Installation, UnknownCollection
-from teia.web.server.json_routes import API, PageRoutes, RedirectTo, SiteDep
+from teia.web.server.json_routes import API, PageRoutes, RedirectTo, SiteDep, csv_response
 
 FRESH_S = 20.0
 SHOWN_ROWS = 500
@@ -95,7 +92,7 @@ def as_csv(site: SiteDep, collection: str, name: str, top: Top = 1_000) -> Plain
     tables = [value for value in found.values() if is_table(value)]
     rows: list[dict[str, Any]] = max(tables, key=len, default=[])
     names = list(rows[0]) if rows else []
-    return _csv(names, ([row[each] for each in names] for row in rows))
+    return csv_response(names, ([row[each] for each in names] for row in rows))
 
 
 def is_table(value: Any) -> bool:
@@ -131,7 +128,7 @@ def sql_csv(site: SiteDep, collection: str, q: SqlText) -> PlainTextResponse:
     """Return the result of an SQL query as CSV."""
     site.check(collection)
     found = _run_query(site, collection, q)
-    return _csv(found.columns, found.rows)
+    return csv_response(found.columns, found.rows)
 
 
 def _run_query(site: Installation, collection: str, query: str) -> Rows:
@@ -143,11 +140,3 @@ def _run_query(site: Installation, collection: str, query: str) -> Rows:
         return run_query(site.root, collection, query, bounds).rows
     finally:
         site.sql_slots.release()
-
-
-def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> PlainTextResponse:
-    out = io.StringIO()
-    writer = CsvWriter(out)
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return PlainTextResponse(out.getvalue(), media_type="text/csv", headers={"content-disposition": "attachment"})

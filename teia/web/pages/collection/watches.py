@@ -69,7 +69,7 @@ class SubscriptionId(BaseModel):
 
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/watches", "watches.html", Role.VIEWER)(watches)
-    pages.reveal("/c/{collection}/watches/add", "watches.html", Role.OPERATOR)(add)
+    pages.action("/c/{collection}/watches/add", Role.OPERATOR, "watches.html")(add)
     pages.action("/c/{collection}/watches/remove", Role.OPERATOR)(remove)
     pages.action("/c/{collection}/watches/try", Role.OPERATOR)(try_it)
     how = {"include_in_schema": False, "response_class": Response}

@@ -1,8 +1,7 @@
 """Capture page: an archived page, shown safely (T10).
 
-The bar around a capture is ours. The capture itself is in a sandboxed frame, loaded from a signed address
-(signed_urls.py) that ignores cookies (raw.py). Its links lead back here, to the capture of the linked page that is
-nearest in time.
+The bar around a capture is ours. The capture itself is in a sandboxed frame, loaded from a signed address that ignores
+cookies (raw.py). Its links lead back here, to the capture of the linked page that is nearest in time.
 """
 
 from __future__ import annotations
@@ -25,10 +24,9 @@ from teia.parse.mime import content_type, effective_type
 from teia.urls import from_user
 from teia.views.captures import StoredCapture, nearest_capture, read_capture, versions
 from teia.web.access.roles import Role
-from teia.web.pages.finding.raw import payload_of, resolve_references
+from teia.web.pages.finding.raw import SignedRecord, Signer, payload_of, resolve_references
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import PageRoutes, SiteDep
-from teia.web.server.signed_urls import SignedRecord, Signer
 
 PART_CHARS = 40_000
 """Characters of a text or a source on one page."""

@@ -11,6 +11,7 @@ from fastapi.responses import Response
 
 from teia.search.show.results import Hit
 from teia.web.access.roles import Role
+from teia.web.server.atom import xml_text
 from teia.web.server.json_routes import PageRoutes, SiteDep
 from teia.web.server.templates import link
 
@@ -45,9 +46,9 @@ def feed(request: Request, site: SiteDep, q: Annotated[str, Query(max_length=2_0
     items = "".join(_item(hit) for hit in found.hits)
     text = f"""<?xml version="1.0" encoding="UTF-8"?>
 <rss version="2.0" xmlns:opensearch="http://a9.com/-/spec/opensearch/1.1/"><channel>
-<title>{_text(q)} · teia</title>
-<link>{_text(here + link("/search", q=q, c=c))}</link>
-<description>{_text(found.understood)}</description>
+<title>{xml_text(q)} · teia</title>
+<link>{xml_text(here + link("/search", q=q, c=c))}</link>
+<description>{xml_text(found.understood)}</description>
 <opensearch:totalResults>{found.total}</opensearch:totalResults>
 {items}</channel></rss>
 """
@@ -58,20 +59,10 @@ def _item(hit: Hit) -> str:
     dated_s = hit.date_s or hit.last_visit_s
     date = f"<pubDate>{formatdate(dated_s, usegmt=True)}</pubDate>" if dated_s else ""
     return (
-        f"<item><title>{_text(hit.title.plain() or hit.url)}</title><link>{_text(hit.url)}</link>"
-        f'<guid isPermaLink="true">{_text(hit.url)}</guid><description>{_text(hit.snippet.plain())}</description>'
+        f"<item><title>{xml_text(hit.title.plain() or hit.url)}</title><link>{xml_text(hit.url)}</link>"
+        f'<guid isPermaLink="true">{xml_text(hit.url)}</guid><description>{xml_text(hit.snippet.plain())}</description>'
         f"{date}</item>\n"
     )
-
-
-def _text(text: str) -> str:
-    """Escape text for XML, without the characters that XML cannot represent."""
-    return escape("".join(char for char in text if char in "\t\n" or (char >= " " and _is_xml_char(char))))
-
-
-def _is_xml_char(char: str) -> bool:
-    # XML 1.0, section 2.2: surrogates and these two are not characters.
-    return not ("\ud800" <= char <= "\udfff" or char in "\ufffe\uffff")
 
 
 def _origin(request: Request) -> str:

@@ -11,6 +11,7 @@ from teia.clock import iso_utc
 from teia.collections.account import MIN_REVISITED
 from teia.collections.control_file import CrawlReports
 from teia.frontier.tables.page_changes import last_change_s
+from teia.lib.copy_fields import copy_fields
 from teia.search.query.query_language import accepted_languages
 from teia.search.serve.searcher import SearchOptions
 from teia.search.show.results import Expansion, Explanation, Hit, Results
@@ -259,13 +260,10 @@ def _with_next_visits(site: Installation, names: list[str], hits: list[HitView])
 
 def _search_view(found: Results, hits: list[HitView], collection: str, n: int, collections: list[str]) -> SearchAnswer:
     end = found.offset + len(found.hits)
-    return SearchAnswer(
-        query=found.query,
-        understood=found.understood,
+    return copy_fields(
+        SearchAnswer,
+        found,
         collection=collection,
-        total=found.total,
-        is_partial=found.is_partial,
-        offset=found.offset,
         n=n,
         next_offset=end if found.hits and end < found.total else None,
         took_ms=round(found.took_ms, 3),
@@ -273,7 +271,6 @@ def _search_view(found: Results, hits: list[HitView], collection: str, n: int, c
         warnings=list(found.notes),
         suggestions=list(found.suggestions),
         missing=list(found.missing),
-        expansion=found.expansion,
         facets={name: dict(counts) for name, counts in found.facets.items()},
         languages={language: round(share, 4) for language, share in found.languages.items()},
         shards=Shards(found.shards_queried, found.shards_answered),
@@ -283,10 +280,9 @@ def _search_view(found: Results, hits: list[HitView], collection: str, n: int, c
 
 
 def _hit_view(hit: Hit) -> HitView:
-    return HitView(
-        rank=hit.rank,
-        url=hit.url,
-        host=hit.host,
+    return copy_fields(
+        HitView,
+        hit,
         title=hit.title.plain(),
         title_html=hit.title.html(),
         snippet=hit.snippet.html(),
@@ -295,10 +291,6 @@ def _hit_view(hit: Hit) -> HitView:
         type=hit.type or None,
         date=_time(hit.date_s),
         last_visit=_time(hit.last_visit_s),
-        backlinks=hit.backlinks,
-        fresh_probability=hit.fresh_probability,
-        alike=hit.alike,
-        explanation=hit.explanation,
     )
 
 

@@ -6,36 +6,39 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import Depends, Form, Query, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ValidationError
 from starlette.datastructures import UploadFile
 
 from teia.clock import iso_utc
 from teia.config.sections import POLICIES
 from teia.errors import UsageError
+from teia.lib.copy_fields import copy_fields
 from teia.lib.message import Message
 from teia.web.access.roles import Role
 from teia.web.background.lab.forms import (
+    EXAMPLE,
     EXPERIMENTS,
     FIELDS,
     LIMITS,
+    Limits,
     Mistake,
     PlanFields,
     ReproduceFields,
     RunRequest,
     SimulateFields,
     WhatIfFields,
+    plan_request,
     reproduce_request,
+    reusable_runs,
     simulate_request,
     whatif_request,
 )
 from teia.web.background.lab.runs import LabRun
-from teia.web.background.lab.scenarios import EXAMPLE, plan_request, reusable_runs
 from teia.web.background.lab.workbench import FullQueue
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, ActionResult, PageRoutes, SiteDep, VisitorDep
+from teia.web.server.json_routes import ActionResult, FormAgain, PageRoutes, SiteDep, VisitorDep
 
 LISTED_OF_KIND = 10
 SHOWN_CHARS = 20_000
@@ -60,21 +63,6 @@ class RunLine:
 
 
 @dataclass(frozen=True, slots=True)
-class NumberField:
-    """Bounds of a number field."""
-
-    low: float
-    high: float
-    whole: bool
-    default: str
-
-    @property
-    def digits(self) -> int:
-        """Number of decimals in the description of its limits."""
-        return next(digits for digits in range(6) if round(self.low, digits) == self.low or digits == 5)
-
-
-@dataclass(frozen=True, slots=True)
 class FormView:
     """A form of the lab: its values, errors and choices, and the last runs of its kind.
 
@@ -84,7 +72,7 @@ class FormView:
 
     kind: str
     fields: dict[str, Any]
-    numbers: dict[str, NumberField]
+    numbers: dict[str, Limits]
     problems: list[Mistake]
     policies: list[str]
     collections: list[str]
@@ -104,34 +92,30 @@ class FormView:
 
 def line_of(each: LabRun) -> RunLine:
     """Return one run as lists show it."""
-    return RunLine(
-        number=each.number,
-        kind=each.kind,
-        state=each.state,
-        command=each.command,
-        seed=each.seed,
-        by=each.by,
+    return copy_fields(
+        RunLine,
+        each,
         queued=iso_utc(each.queued_s),
         seconds=None if each.seconds is None else round(each.seconds, 2),
-        message=each.message,
-        digest=each.digest,
-        finding=each.finding,
     )
 
 
-KINDS = ("plan", "simulate", "whatif", "reproduce")
+STARTS = {
+    "plan": "Plan the visits of pages that are sent as CSV; the plan appears at `/lab/runs/NUMBER`.",
+    "simulate": "Start a simulation; it appears at `/lab/runs/NUMBER`.",
+    "whatif": "Estimate a collection's freshness under other settings; the result appears at `/lab/runs/NUMBER`.",
+    "reproduce": "Reproduce an experiment of the papers; its report appears at `/lab/runs/NUMBER`.",
+}
+"""Kinds of runs, and the API's documentation of a request for one."""
 
 
 def add_routes(pages: PageRoutes) -> None:
     for page in (plan, simulate, whatif, reproduce):
         pages.page(f"/lab/{page.__name__}", "lab_form.html", Role.VIEWER)(page)
-    endpoints: tuple[Callable[..., ActionResult], ...] = (start_plan, start_simulation, start_whatif, start_experiment)
-    for kind, endpoint in zip(KINDS, endpoints, strict=True):
-        by_form = _by_form(pages, kind) if kind != "plan" else _plan_by_form(pages)
-        pages.add("POST", f"/lab/{kind}", Role.OPERATOR, by_form, include_in_schema=False)
-        summary = (endpoint.__doc__ or "").partition("\n")[0]
-        name = f"lab_{kind}_run"
-        pages.add("POST", f"{API}/lab/{kind}", Role.OPERATOR, endpoint, summary=summary, operation_id=name)
+    for kind in STARTS:
+        by_form = plan_by_form if kind == "plan" else _by_form(kind)
+        pages.form(f"/lab/{kind}", Role.OPERATOR, "lab_form.html")(by_form)
+        pages.api(f"/lab/{kind}", Role.OPERATOR, f"lab_{kind}_run")(_by_api(kind))
 
 
 # ---- the forms ------------------------------------------------------------------------------------------------------
@@ -182,9 +166,7 @@ def _form(site: Installation, kind: str, fields: dict[str, Any], problems: list[
     return FormView(
         kind=kind,
         fields=filled.model_dump(),
-        numbers={
-            name: NumberField(each.low, each.high, each.whole, each.default) for name, each in LIMITS[kind].items()
-        },
+        numbers=LIMITS[kind],
         problems=problems or [],
         policies=list(POLICIES),
         collections=site.names(),
@@ -218,61 +200,37 @@ def _make_request(site: Installation, fields: BaseModel) -> tuple[RunRequest | N
     return reproduce_request(fields)
 
 
-def _submit(site: Installation, visitor: Visitor, run_request: RunRequest) -> LabRun:
+def _submit(site: Installation, visitor: Visitor, run_request: RunRequest) -> ActionResult:
     try:
         run = site.lab.submit(run_request, visitor.name)
     except FullQueue as full:
         raise Refused(429, str(full), Message("see /lab")) from full
     site.accounts.log_action(visitor.name, Message("start lab run"), run=run.number, command=run.command)
-    return run
-
-
-def _by_api(site: Installation, visitor: Visitor, fields: BaseModel) -> ActionResult:
-    run_request, problems = _make_request(site, fields)
-    if run_request is None:
-        raise WrongField(problems[0])
-    run = _submit(site, visitor, run_request)
     return ActionResult(f"run {run.number} is queued", f"/lab/runs/{run.number}")
 
 
-def start_plan(site: SiteDep, visitor: VisitorDep, fields: PlanFields) -> ActionResult:
-    """Plan the visits of pages that are sent as CSV; the plan appears at `/lab/runs/NUMBER`."""
-    return _by_api(site, visitor, fields)
+def _by_api(kind: str) -> Callable[..., ActionResult]:
+    def start(site: SiteDep, visitor: VisitorDep, form: BaseModel) -> ActionResult:
+        run_request, problems = _make_request(site, form)
+        if run_request is None:
+            raise WrongField(problems[0])
+        return _submit(site, visitor, run_request)
+
+    # FastAPI reads the type of the form, which depends on `kind`, and the documentation.
+    start.__annotations__["form"], start.__doc__ = FIELDS[kind], STARTS[kind]
+    return start
 
 
-def start_simulation(site: SiteDep, visitor: VisitorDep, fields: SimulateFields) -> ActionResult:
-    """Start a simulation; it appears at `/lab/runs/NUMBER`."""
-    return _by_api(site, visitor, fields)
-
-
-def start_whatif(site: SiteDep, visitor: VisitorDep, fields: WhatIfFields) -> ActionResult:
-    """Estimate a collection's freshness under other settings; the result appears at `/lab/runs/NUMBER`."""
-    return _by_api(site, visitor, fields)
-
-
-def start_experiment(site: SiteDep, visitor: VisitorDep, fields: ReproduceFields) -> ActionResult:
-    """Reproduce an experiment of the papers; its report appears at `/lab/runs/NUMBER`."""
-    return _by_api(site, visitor, fields)
-
-
-def _by_form(pages: PageRoutes, kind: str) -> Callable[..., Response]:
+def _by_form(kind: str) -> Callable[..., ActionResult | FormAgain]:
     """Return a form's handler: it redirects to the run, or shows the form again with its errors."""
 
-    def by_form(request: Request, site: SiteDep, visitor: VisitorDep, fields: BaseModel) -> Response:
-        run_request, problems = _make_request(site, fields)
+    def by_form(site: SiteDep, visitor: VisitorDep, form: BaseModel) -> ActionResult | FormAgain:
+        run_request, problems = _make_request(site, form)
         if run_request is None:
-            view = _form(site, kind, fields.model_dump(), problems)
-            return pages.render(request, visitor, "lab_form.html", view, 400)
-        return RedirectResponse(f"/lab/runs/{_submit(site, visitor, run_request).number}", 303)
+            return FormAgain(_form(site, kind, form.model_dump(), problems))
+        return _submit(site, visitor, run_request)
 
-    # The type of `fields` depends on `kind`; FastAPI reads the annotations when the route is added.
-    by_form.__annotations__ |= {
-        "request": Request,
-        "site": SiteDep,
-        "visitor": VisitorDep,
-        "fields": Annotated[FIELDS[kind], Form()],
-        "return": Response,
-    }
+    by_form.__annotations__["form"] = FIELDS[kind]
     return by_form
 
 
@@ -288,28 +246,20 @@ async def uploaded_text(request: Request) -> str | None:
         return None
 
 
-def _plan_by_form(pages: PageRoutes) -> Callable[..., Response]:
+def plan_by_form(
+    site: SiteDep, visitor: VisitorDep, form: PlanFields, file: Annotated[str | None, Depends(uploaded_text)]
+) -> ActionResult | FormAgain:
     """Like `_by_form` for plans, whose pages may come as a file; a form shown again has them as text."""
-
-    def by_form(
-        request: Request,
-        site: SiteDep,
-        visitor: VisitorDep,
-        fields: Annotated[PlanFields, Form()],
-        file: Annotated[str | None, Depends(uploaded_text)],
-    ) -> Response:
-        # An uploaded file takes precedence over the text and the choice.
-        if file:
-            fields = fields.model_copy(update={"scenario": file, "pages_of": ""})
-        run_request, problems = _make_request(site, fields)
-        if file is None:
-            run_request, problems = None, [Mistake("scenario", Message("the file is not UTF-8 text"))]
-        if run_request is not None:
-            return RedirectResponse(f"/lab/runs/{_submit(site, visitor, run_request).number}", 303)
-        shown = fields.model_dump()
-        if len(fields.scenario) > SHOWN_CHARS:
-            problems.append(Mistake("scenario", Message("choose the file again: it is too long to be displayed here")))
-            shown["scenario"] = ""
-        return pages.render(request, visitor, "lab_form.html", _form(site, "plan", shown, problems), 400)
-
-    return by_form
+    # An uploaded file takes precedence over the text and the choice.
+    if file:
+        form = form.model_copy(update={"scenario": file, "pages_of": ""})
+    run_request, problems = _make_request(site, form)
+    if file is None:
+        run_request, problems = None, [Mistake("scenario", Message("the file is not UTF-8 text"))]
+    if run_request is not None:
+        return _submit(site, visitor, run_request)
+    shown = form.model_dump()
+    if len(form.scenario) > SHOWN_CHARS:
+        problems.append(Mistake("scenario", Message("choose the file again: it is too long to be displayed here")))
+        shown["scenario"] = ""
+    return FormAgain(_form(site, "plan", shown, problems))

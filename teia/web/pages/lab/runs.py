@@ -11,12 +11,12 @@ from fastapi.responses import Response
 
 from teia.clock import iso_utc
 from teia.errors import UsageError
+from teia.lib.copy_fields import copy_fields
 from teia.lib.message import Message
 from teia.web.access.roles import Role
 from teia.web.background.lab import findings
-from teia.web.background.lab.findings import ComparisonRow, ResultWarning, ShownTable
+from teia.web.background.lab.findings import ComparisonRow, ResultWarning
 from teia.web.background.lab.runs import LabRun, UnknownRun
-from teia.web.charts.scales import Point
 from teia.web.pages.lab.run_forms import RunLine, line_of
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import ActionResult, PageRoutes, SiteDep, VisitorDep
@@ -51,7 +51,7 @@ class LabView:
 
 @dataclass(frozen=True, slots=True)
 class LabRunView:
-    """A run and its result: `report` is what the command printed."""
+    """A run and its result: `report` is what the command printed; findings.py has its contents for the page."""
 
     number: int
     kind: str
@@ -81,40 +81,6 @@ class LabRunView:
     @property
     def result(self) -> dict[str, Any]:
         return self.report or {}
-
-    def policies(self) -> list[dict[str, Any]]:
-        return findings.policies(self.result)
-
-    def by_day(self) -> list[tuple[str, list[Point]]]:
-        return findings.by_day(self.result)
-
-    def bound(self) -> tuple[str, float] | None:
-        return findings.best_bound(self.result)
-
-    def side(self, name: str) -> dict[str, Any] | None:
-        return findings.side(self.result, name)
-
-    def applicable(self) -> dict[str, Any]:
-        return findings.applicable(self.result)
-
-    def rate_groups(self) -> list[dict[str, Any]]:
-        return findings.rate_groups(self.result)
-
-    def by_rate(self, key: str) -> list[Point]:
-        """Return a line over the change rates of a plan's pages; rate 0 is left out, a logarithmic axis has none."""
-        groups = [each for each in self.rate_groups() if each["rate_per_day"]]
-        return [(each["rate_per_day"], each[key]) for each in groups]
-
-    def experiments(self) -> list[dict[str, Any]]:
-        return findings.experiments(self.result)
-
-    def tables(self, experiment: dict[str, Any]) -> list[ShownTable]:
-        return findings.tables(experiment)
-
-    def points(self, series: dict[str, Any]) -> list[Point]:
-        """Return one line of a figure, thinned for a chart."""
-        found = [(x, y) for x, y in zip(series["x"], series["y"], strict=False) if x is not None]
-        return findings.thin_points(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,23 +146,16 @@ def run(site: SiteDep, number: Number) -> LabRunView:
     found, now = site.lab.run(number), site.lab.progress(number)
     report = site.lab.stored.report(number) if found.state == "done" else None
     lines = [line for line in site.lab.stored.tail(number).splitlines() if line and not line.startswith('{"share"')]
-    return LabRunView(
+    return copy_fields(
+        LabRunView,
+        found,
         **asdict(now),
-        kind=found.kind,
-        asked=found.asked,
-        command=found.command,
-        seed=found.seed,
-        by=found.by,
         queued=iso_utc(found.queued_s),
         began=None if found.began_s is None else iso_utc(found.began_s),
         ended=None if found.ended_s is None else iso_utc(found.ended_s),
-        message=found.message,
-        digest=found.digest,
-        files=found.files,
         log=lines[-LOG_LINES:],
         warnings=_warnings(found, report),
         report=report,
-        finding=found.finding,
     )
 
 

@@ -1,7 +1,6 @@
 """The installation and its cluster.
 
-cluster          nodes, cells, moves
-cluster_metrics  the cluster's part of /metrics
-metrics          /metrics for Prometheus
-api              the API with lines to paste
+cluster  nodes, cells, moves
+metrics  /metrics for Prometheus
+api      the API with lines to paste
 """

@@ -16,6 +16,7 @@ from teia.cluster.views.host_lookup import HostLocation, locate_host, parse_host
 from teia.cluster.views.node_file import STALE_S
 from teia.cluster.views.view import CellView, ClusterView, ExchangeView, MoveView, NodeView
 from teia.errors import StoreError, UsageError
+from teia.lib.copy_fields import copy_fields
 from teia.lib.message import Message
 from teia.web.access.roles import Role
 from teia.web.charts.ring import NodeStyle, RingChart, node_styles, ring_of
@@ -182,19 +183,12 @@ def _page(site: Installation, view: ClusterView, collection: str, where: HostLoc
 def _node_lines(view: ClusterView, circle: Circle) -> list[NodeLine]:
     styles, shares = node_styles(node.name for node in view.nodes), circle.shares()
     return [
-        NodeLine(
-            name=node.name,
+        copy_fields(
+            NodeLine,
+            node,
             letter=styles[node.name].letter,
             hue=styles[node.name].hue,
-            region=node.region,
-            state=node.state,
-            capacity=node.capacity,
             share=round(shares.get(node.name, 0.0), 4),
-            cells=node.cells,
-            pages_per_s=node.pages_per_s,
-            load=node.load,
-            lag_s=node.lag_s,
-            seen=node.seen,
         )
         for node in view.nodes
     ]

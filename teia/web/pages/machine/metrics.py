@@ -1,8 +1,9 @@
-"""`/metrics`: the status of every collection in the Prometheus format."""
+"""`/metrics` in the Prometheus format: every collection, and all nodes, cells and moves that the local node knows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fastapi.responses import PlainTextResponse
@@ -10,9 +11,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from teia.cluster.views.view import ClusterView
 from teia.web.access.roles import Role
 from teia.web.pages.collection.monitor import account_of
-from teia.web.pages.machine.cluster_metrics import ClusterCounts
 from teia.web.server.json_routes import PageRoutes, SiteDep
 
 COUNTERS = {
@@ -27,65 +28,94 @@ GAUGES = {
     "urls_queued": "queued URLs",
     "hosts": "hosts known to the crawler",
 }
+FRESHNESS = {
+    "fresh": "share of captures that are fresh",
+    "best": "share that could be kept fresh in the long run",
+    "possible": "upper bound of the share for any polite crawler, now",
+}
+NODE_COUNTERS = {
+    "pages": "pages stored by a node since it started",
+    "requests": "requests sent by a node since it started",
+    "messages": "messages sent to NATS by a node, for its cells and address leases",
+    "sent_bytes": "bytes of these messages",
+}
+NODE_GAUGES = {
+    "queued": "queued URLs in the cells of a node",
+    "inbox": "received link messages that are not committed yet, the backlog of a node",
+    "unsaved_bytes": "bytes of the logs of a node's cells that are not in a snapshot yet",
+    "kept": "pages kept fresh by a node",
+    "load": "load of a node's machine per processor",
+    "unknown": "instances of nodes found in cells and address leases that are not known as members",
+}
 # The media type of Prometheus' text format.
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
+Samples = Iterable[tuple[Any, ...]]
+"""Values of the labels, and the number."""
 
 
-class CollectionMetrics(Collector):
-    """Status of all collections, by name."""
+class Families(Collector):
+    """Metric families, ready to be printed."""
 
-    def __init__(self, accounts: dict[str, tuple[dict[str, Any], bool]]) -> None:
-        self._accounts = accounts
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = list(families)
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield every family."""
-        for name, description in COUNTERS.items():
-            yield self._family(CounterMetricFamily(f"teia_{name}", description, labels=["collection"]), name)
-        for name, description in GAUGES.items():
-            yield self._family(GaugeMetricFamily(f"teia_{name}", description, labels=["collection"]), name)
-        yield self._running()
-        yield self._outcomes()
-        yield from self._freshness()
-        yield self._early()
+    def collect(self) -> list[Metric]:
+        return self._families
 
-    def _family(self, family: Any, key: str) -> Metric:
-        for collection, (account, _) in self._accounts.items():
-            family.add_metric([collection], account[key])
-        return family  # type: ignore[no-any-return]
 
-    def _running(self) -> Metric:
-        family = GaugeMetricFamily("teia_running", "1 if a crawler is running, otherwise 0", labels=["collection"])
-        for collection, (_, is_running) in self._accounts.items():
-            family.add_metric([collection], float(is_running))
-        return family
+def _counter(name: str, description: str, labels: str, samples: Samples) -> Metric:
+    return _fill(CounterMetricFamily(f"teia_{name}", description, labels=labels.split()), samples)
 
-    def _outcomes(self) -> Metric:
-        family = CounterMetricFamily("teia_outcomes", "visits by outcome", labels=["collection", "outcome"])
-        for collection, (account, _) in self._accounts.items():
-            for outcome, count in sorted(account["outcomes"].items()):
-                family.add_metric([collection, outcome], count)
-        return family
 
-    def _freshness(self) -> Iterator[Metric]:
-        descriptions = {
-            "fresh": "share of captures that are fresh",
-            "best": "share that could be kept fresh in the long run",
-            "possible": "upper bound of the share for any polite crawler, now",
-        }
-        for key, description in descriptions.items():
-            family = GaugeMetricFamily(f"teia_freshness_{key}", description, labels=["collection"])
-            for collection, (account, _) in self._accounts.items():
-                if account.get("freshness") and key in account["freshness"]:
-                    family.add_metric([collection], account["freshness"][key])
-            yield family
+def _gauge(name: str, description: str, labels: str, samples: Samples) -> Metric:
+    return _fill(GaugeMetricFamily(f"teia_{name}", description, labels=labels.split()), samples)
 
-    def _early(self) -> Metric:
-        description = "requests sent before the delay of their server had passed"
-        family = CounterMetricFamily("teia_early_requests", description, labels=["collection"])
-        for collection, (account, _) in self._accounts.items():
-            if account.get("live"):
-                family.add_metric([collection], account["live"]["early"])
-        return family
+
+def _fill(family: CounterMetricFamily | GaugeMetricFamily, samples: Samples) -> Metric:
+    for *labels, number in samples:
+        family.add_metric([str(label) for label in labels], number)
+    return family
+
+
+def collection_families(accounts: dict[str, tuple[dict[str, Any], bool]]) -> Iterator[Metric]:
+    """Yield the metrics of collections, from their accounts; the flag tells whether a crawl is running."""
+    of = "collection"
+    for name, description in COUNTERS.items():
+        yield _counter(name, description, of, [(each, account[name]) for each, (account, _) in accounts.items()])
+    for name, description in GAUGES.items():
+        yield _gauge(name, description, of, [(each, account[name]) for each, (account, _) in accounts.items()])
+    running = [(each, float(is_running)) for each, (_, is_running) in accounts.items()]
+    yield _gauge("running", "1 if a crawler is running, otherwise 0", of, running)
+    outcomes = {each: sorted(account["outcomes"].items()) for each, (account, _) in accounts.items()}
+    by_outcome = [(each, *outcome) for each, counted in outcomes.items() for outcome in counted]
+    yield _counter("outcomes", "visits by outcome", f"{of} outcome", by_outcome)
+    fresh = {each: account.get("freshness") or {} for each, (account, _) in accounts.items()}
+    for key, description in FRESHNESS.items():
+        known = [(each, values[key]) for each, values in fresh.items() if key in values]
+        yield _gauge(f"freshness_{key}", description, of, known)
+    early = [(each, account["live"]["early"]) for each, (account, _) in accounts.items() if account.get("live")]
+    yield _counter("early_requests", "requests sent before the delay of their server had passed", of, early)
+
+
+def cluster_families(view: ClusterView) -> Iterator[Metric]:
+    """Yield the metrics of a cluster; none for a machine without one."""
+    if not view.counts:
+        return
+    states = Counter(node.state for node in view.nodes)
+    yield _gauge("cluster_nodes", "nodes by state", "state", sorted(states.items()))
+    owned = [(node.name, node.cells) for node in view.nodes]
+    yield _gauge("cluster_node_cells", "cells owned by a node", "node", owned)
+    for names, family in ((NODE_COUNTERS, _counter), (NODE_GAUGES, _gauge)):
+        for name, description in names.items():
+            counts = [(node, counted[name]) for node, counted in sorted(view.counts.items()) if name in counted]
+            yield family(f"cluster_node_{name}", description, "node", counts)
+    of = "collection cell"
+    urls = [(cell.collection, cell.number, cell.urls) for cell in view.cells]
+    yield _gauge("cluster_cell_urls", "URLs known in a cell", of, urls)
+    kept = [(cell.collection, cell.number, float(cell.keeper is not None)) for cell in view.cells]
+    yield _gauge("cluster_cell_kept", "1 if a cell has an owner, otherwise 0", of, kept)
+    description = "cells that changed their owner since the node of this folder joined, by reason; died: take-overs"
+    yield _counter("cluster_moves", description, "why", sorted(view.moved.items()))
 
 
 def add_routes(pages: PageRoutes) -> None:
@@ -95,7 +125,7 @@ def add_routes(pages: PageRoutes) -> None:
 def metrics(site: SiteDep) -> PlainTextResponse:
     """Return all metrics for a Prometheus server."""
     found = {name: account_of(site, name) for name in site.names()}
+    accounts = {name: (account, run is not None) for name, (account, run) in found.items()}
     registry = CollectorRegistry()
-    registry.register(CollectionMetrics({name: (account, run is not None) for name, (account, run) in found.items()}))
-    registry.register(ClusterCounts(site.cluster.view()))
+    registry.register(Families([*collection_families(accounts), *cluster_families(site.cluster.view())]))
     return PlainTextResponse(generate_latest(registry).decode(), media_type=TYPE)

@@ -12,11 +12,10 @@ from teia.clock import iso_utc
 from teia.errors import UsageError
 from teia.lib.message import Message
 from teia.web import limits
-from teia.web.access.accounts import AuditLine, ChangeLine, unpack_changes
+from teia.web.access.accounts import ApiToken, AuditLine, ChangeLine, User, unpack_changes
 from teia.web.access.roles import ALL_SCOPES, Role, TokenScope, role_named
 from teia.web.language.numbers import LOCALES
 from teia.web.server.auth import Refused, Visitor
-from teia.web.server.installation import Installation
 from teia.web.server.json_routes import ActionResult, PageRoutes, SiteDep, VisitorDep
 from teia.web.server.preferences import preference, preferences_of
 
@@ -24,28 +23,6 @@ LINES = 50
 RoleWord = Literal["viewer", "operator", "admin"]
 Name = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
 Password = Annotated[str, Field(max_length=limits.PASSWORD_CHARS[1])]
-
-
-@dataclass(frozen=True, slots=True)
-class UserEntry:
-    """One user; `seen` is null if the user never came."""
-
-    name: str
-    role: str
-    made: str
-    seen: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class TokenEntry:
-    """One token and its scopes; the secret itself is stored nowhere."""
-
-    name: str
-    user: str
-    role: str
-    made: str
-    seen: str | None
-    scopes: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +40,7 @@ class AuditLogEntry:
 class UsersView:
     """All users and their roles; `invitation` is the address that was just made, shown only once."""
 
-    users: list[UserEntry]
+    users: list[User]
     invitation: str = ""
 
 
@@ -71,7 +48,7 @@ class UsersView:
 class TokensView:
     """All tokens; `token` is the secret that was just made, shown only once."""
 
-    tokens: list[TokenEntry]
+    tokens: list[ApiToken]
     token: str = ""
 
 
@@ -94,7 +71,7 @@ class YouView:
     density: str
     keys: str
     zone: str
-    tokens: list[TokenEntry] = field(default_factory=list)
+    tokens: list[ApiToken] = field(default_factory=list)
 
 
 class InvitationForm(BaseModel):
@@ -140,11 +117,11 @@ class PasswordForm(BaseModel):
 
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/settings/users", "users.html", Role.ADMIN)(users)
-    pages.reveal("/settings/users/invite", "users.html", Role.ADMIN)(invite)
+    pages.action("/settings/users/invite", Role.ADMIN, "users.html")(invite)
     pages.action("/settings/users/role", Role.ADMIN)(change_role)
     pages.action("/settings/users/remove", Role.ADMIN)(remove_user)
     pages.page("/settings/tokens", "tokens.html", Role.ADMIN)(tokens)
-    pages.reveal("/settings/tokens/make", "tokens.html", Role.ADMIN)(make_token)
+    pages.action("/settings/tokens/make", Role.ADMIN, "tokens.html")(make_token)
     pages.action("/settings/tokens/remove", Role.ADMIN)(remove_token)
     pages.page("/settings/audit", "audit.html", Role.ADMIN)(audit)
     pages.page("/settings/you", "you.html", Role.VIEWER)(you)
@@ -156,8 +133,7 @@ def add_routes(pages: PageRoutes) -> None:
 
 def users(site: SiteDep) -> UsersView:
     """List the users and their roles."""
-    found = site.accounts.users()
-    return UsersView([UserEntry(each.name, each.role, iso_utc(each.made_s), _time(each.seen_s)) for each in found])
+    return UsersView(site.accounts.users())
 
 
 def invite(site: SiteDep, visitor: VisitorDep, form: InvitationForm) -> UsersView:
@@ -208,7 +184,7 @@ def _check_all_scopes(visitor: Visitor) -> None:
 
 def tokens(site: SiteDep) -> TokensView:
     """List the tokens."""
-    return TokensView(_token_entries(site))
+    return TokensView(site.accounts.tokens())
 
 
 def make_token(site: SiteDep, visitor: VisitorDep, form: TokenForm) -> TokensView:
@@ -227,7 +203,7 @@ def make_token(site: SiteDep, visitor: VisitorDep, form: TokenForm) -> TokensVie
     site.accounts.log_action(
         visitor.name, Message("make token"), token=form.name, role=form.role, scopes=" ".join(sorted(scopes))
     )
-    return TokensView(_token_entries(site), token)
+    return TokensView(site.accounts.tokens(), token)
 
 
 class WrongScopes(UsageError):
@@ -241,14 +217,6 @@ def remove_token(site: SiteDep, visitor: VisitorDep, form: TokenName) -> ActionR
     site.accounts.remove_token(form.name, form.user)
     site.accounts.log_action(visitor.name, Message("remove token"), token=form.name, user=form.user)
     return ActionResult(f"the token {form.name} was removed", "/settings/tokens")
-
-
-def _token_entries(site: Installation) -> list[TokenEntry]:
-    found = site.accounts.tokens()
-    return [
-        TokenEntry(each.name, each.user, each.role, iso_utc(each.made_s), _time(each.seen_s), list(each.scopes))
-        for each in found
-    ]
 
 
 # ---- audit log ------------------------------------------------------------------------------------------------------
@@ -272,20 +240,14 @@ def _change(line: AuditLine) -> AuditLogEntry:
 
 def you(request: Request, site: SiteDep, visitor: VisitorDep) -> YouView:
     """Return the signed-in user, with preferences and tokens."""
-    preferences, own_tokens = (
-        preferences_of(request, visitor),
-        [key for key in _token_entries(site) if key.user == visitor.name],
-    )
-    zone = preferences["zone"].key if preferences["zone"] is not None else ""
+    preferences = preferences_of(request, visitor)
     return YouView(
         name=visitor.name,
         role=visitor.role.word,
         language=language if (language := preference(request, visitor, "language")) in LOCALES else "",
-        theme=preferences["theme"],
-        density=preferences["density"],
-        keys=preferences["keys"],
-        zone=zone,
-        tokens=own_tokens,
+        **{name: preferences[name] for name in ("theme", "density", "keys")},
+        zone=preferences["zone"].key if preferences["zone"] is not None else "",
+        tokens=[token for token in site.accounts.tokens() if token.user == visitor.name],
     )
 
 
@@ -308,7 +270,3 @@ def _role(word: str) -> Role:
     if role is None:
         raise UsageError(Message("{word!r} is not a role; choose viewer, operator or admin", word=word))
     return role
-
-
-def _time(unix_s: float) -> str | None:
-    return iso_utc(unix_s) if unix_s else None

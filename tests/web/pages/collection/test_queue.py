@@ -16,6 +16,7 @@ from teia.collections.settings import change
 from teia.errors import CorruptFile
 from teia.records import Edit, Operator
 from teia.store.root import open_root
+from teia.views.queue import QueueFilter
 from teia.web import limits
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
@@ -150,7 +151,7 @@ def test_who_stops_reading_an_export_gives_the_turn_back(
         await asyncio.Event().wait()
 
     scope = {"type": "http", "asgi": {"spec_version": spec_version}}
-    asyncio.run(as_lines(cut.site, "main")(scope, receive, send))
+    asyncio.run(as_lines(cut.site, "main", QueueFilter())(scope, receive, send))
     assert all(cut.site.export_slots.acquire(timeout=60) for _ in range(limits.EXPORTS_AT_ONCE))
     cut.site.close()
 

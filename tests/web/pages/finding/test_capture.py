@@ -27,9 +27,8 @@ from teia.urls import site_of, slot_of
 from teia.web import limits
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
-from teia.web.pages.finding.raw import SMALL_BYTES, SpooledResponse
+from teia.web.pages.finding.raw import SMALL_BYTES, SignedRecord, Signer, SpooledResponse
 from teia.web.server.installation import Busy, Installation, RequestSlots
-from teia.web.server.signed_urls import SignedRecord, Signer
 from tests.web.conftest import QUICK, Web, app_of
 from tests.web.hostile import PDF, XSS, crawl_twice, url_of
 

@@ -17,8 +17,14 @@ from teia.refresh.scenario import parse_scenario
 from teia.store.root import open_root
 from teia.web.access.roles import Role
 from teia.web.background.lab.findings import digest_of
-from teia.web.background.lab.forms import PlanFields
-from teia.web.background.lab.scenarios import EXAMPLE_PAGES, EXAMPLE_SERVERS, example, plan_request, reusable_runs
+from teia.web.background.lab.forms import (
+    EXAMPLE_PAGES,
+    EXAMPLE_SERVERS,
+    PlanFields,
+    example,
+    plan_request,
+    reusable_runs,
+)
 from tests.waiting import until
 from tests.web.conftest import Web
 from tests.web.pages.lab.test_runs import bench, ended, question

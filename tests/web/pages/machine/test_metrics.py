@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from teia.cluster.views.view import CellView, ClusterView, NodeView
 from teia.web.access.roles import Role
-from teia.web.pages.machine.cluster_metrics import ClusterCounts
+from teia.web.pages.machine.metrics import Families, cluster_families
 from tests.web.conftest import Web
 
 
@@ -38,7 +38,7 @@ def test_a_cluster_is_counted_by_node_cell_and_move() -> None:
     counts = {"a": {"messages": 12.0, "sent_bytes": 3000.0, "pages": 6.0, "inbox": 2.0, "unsaved_bytes": 99.0}}
     view = ClusterView("2026-11-16T00:00:00Z", "a", nodes, cells, [], [], counts, {"died": 3})
     registry = CollectorRegistry()
-    registry.register(ClusterCounts(view))
+    registry.register(Families(cluster_families(view)))
     found = samples(generate_latest(registry).decode())
     assert found["teia_cluster_nodes", (("state", "dead"),)] == 1
     assert found["teia_cluster_node_cells", (("node", "a"),)] == 2

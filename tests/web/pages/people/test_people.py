@@ -169,7 +169,7 @@ def test_tokens_from_before_there_were_scopes_are_good_for_all(tmp_path: Path) -
         db.executescript(f"{OLDER[1]}; PRAGMA user_version = 1;")
     accounts = Accounts(path, clock, QUICK)
     assert accounts.find_token(secret) == ("ana", Role.VIEWER, frozenset(TokenScope))
-    assert accounts.tokens()[0].scopes == tuple(TokenScope)
+    assert accounts.tokens()[0].scopes == list(TokenScope)
     accounts.close()
 
 

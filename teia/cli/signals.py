@@ -1,17 +1,20 @@
-"""`teia signals squid-helper` and `teia signals status`: the cache parasite (C7)."""
+"""`teia signals …`: change signals from Squid caches (C7), logs and sites."""
 
 from __future__ import annotations
 
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from teia.cli.options import AsJson, Collection, Data
-from teia.cli.output import print_json, result_console
+from teia.cli.options import AsJson, Collection, Data, open_collection
+from teia.cli.output import print_json, progress_console, result_console
 from teia.errors import UsageError
+
+app = typer.Typer(help="Change signals: Squid caches, access logs, pings of sites.", no_args_is_help=True)
 
 Socket = Annotated[
     Path | None, typer.Argument(metavar="SOCKET", help="Socket of the crawler (its setting signals.socket).")
@@ -64,6 +67,7 @@ DESCRIPTIONS = {
 }
 
 
+@app.command("squid-helper")
 def squid_helper(
     socket: Socket = None,
     queries: Queries = False,
@@ -114,18 +118,16 @@ def _conf(socket: Path, way: str | None, *, queries: bool) -> str:
     return lines(known, str(socket), words=["--queries"] if queries else [])
 
 
+@app.command("status")
 def status(data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
     """Show the number of received signals, by kind and result.
 
     Example: teia signals status --data archive
     """
-    from teia.collections.settings import choose
     from teia.crawler.signals_in.websub import states_in
     from teia.signals.announce import counts_in
-    from teia.store.root import open_root
 
-    root = open_root(data)
-    name = choose(root, collection)
+    root, name = open_collection(data, collection)
     folder = root.collection(name)
     counts, hubs = counts_in(folder.signals), states_in(folder)
     if as_json:
@@ -143,3 +145,59 @@ def status(data: Data, collection: Collection = None, as_json: AsJson = False) -
         for what in sorted(numbers, key=lambda each: order.get(each, len(order))):
             description = DESCRIPTIONS.get(what, what.replace("_", " "))
             console.print(f"{kind:10} {numbers[what]:>12,}  {description}", soft_wrap=True)
+
+
+# ---- hits of pages, from logs of proxies and web servers -------------------------------------------------------------
+
+Files = Annotated[
+    list[Path], typer.Argument(metavar="FILE...", help="Access log files, plain or compressed with gzip.")
+]
+Name = Annotated[
+    str | None, typer.Option("--collection", "--name", help="Name of the collection; needed if there are several.")
+]
+Format = Annotated[str, typer.Option("--format", help="Log format: squid, combined or common; auto detects it.")]
+Site = Annotated[
+    str,
+    typer.Option(
+        "--site", metavar="URL", help="URL of the site whose log it is; needed if the lines contain paths only."
+    ),
+]
+
+
+@app.command("import-log")
+def import_log(
+    files: Files, data: Data, collection: Name = None, form: Format = "auto", site: Site = "", as_json: AsJson = False
+) -> None:
+    """Import access logs: requested pages in scope become known, and their weight grows with the number of requests.
+
+    Client addresses are ignored; queries and credentials are cut off. Example: teia signals import-log access.log.gz
+    --site https://www.example.org/ --data archive
+    """
+    from teia.clock import WallClock
+    from teia.signals.accesslog import FORMATS
+    from teia.store.root import open_root
+    from teia.transfer.import_data import choose_collection, open_target
+    from teia.transfer.import_hits import import_hits
+    from teia.urls import from_user
+
+    chosen = next((each for each in FORMATS if each == form), None)
+    if chosen is None and form != "auto":
+        raise UsageError(f"--format {form!r}: must be auto, {', '.join(FORMATS)}")
+    whose = from_user(site) if site else ""
+    if whose is None:
+        raise UsageError(f"--site {site!r}: must be a URL, such as https://www.example.org/")
+    root = open_root(data, create=False)
+    with root.locked():
+        # No hosts: a log gives no scope, so a new collection is refused with an error.
+        name = choose_collection(root, collection, None, (), set)
+        with open_target(root, name, WallClock()) as target:
+            done = import_hits(target, root.collection(name), files, chosen, whose)
+    console = progress_console()
+    counts = [
+        f"{value:,} {key.replace('_', ' ')}" for key, value in asdict(done).items() if type(value) is int and value
+    ]
+    if done.empty:
+        console.print(f"{done.empty:,} of {len(files):,} logs are empty", markup=False)
+    console.print(f"{done.collection}: {', '.join(counts) or 'nothing'}", markup=False)
+    if as_json:
+        print_json(asdict(done))
