@@ -154,12 +154,8 @@ def _notes(
             if due_task.task is CrawlTask.RUN
             else Message("no crawler is waiting for the next run: start `{command}`", command=command)
         )
-    slow = _warn_too_long(root, config, schedule)
+    slow = warn_too_long(*largest_host(root, config.collection.name), config.courtesy.delay_s, schedule)
     return (*notes, slow) if slow else tuple(notes)
-
-
-def _warn_too_long(root: Root, config: Config, schedule: Schedule) -> str:
-    return warn_too_long(*largest_host(root, config.collection.name), config.courtesy.delay_s, schedule)
 
 
 def warn_too_long(host: str, pages: int, delay_s: float, schedule: Schedule) -> str:

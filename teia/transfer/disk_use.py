@@ -27,10 +27,7 @@ class CollectionBytes:
     index_bytes: int
     log_bytes: int
     other_bytes: int
-
-    @property
-    def total_bytes(self) -> int:
-        return self.archive_bytes + self.frontier_bytes + self.index_bytes + self.log_bytes + self.other_bytes
+    total_bytes: int
 
 
 def measure_disk_use(root: Root, name: str) -> CollectionBytes:
@@ -46,7 +43,9 @@ def measure_disk_use(root: Root, name: str) -> CollectionBytes:
     known = archive_bytes + frontier_bytes + index_bytes + log_bytes
     # A crawl may write or remove files between the two walks.
     other_bytes = max(0, sum(_sizes(folder.path)) - known)
-    return CollectionBytes(archive_bytes, archive_files, frontier_bytes, index_bytes, log_bytes, other_bytes)
+    return CollectionBytes(
+        archive_bytes, archive_files, frontier_bytes, index_bytes, log_bytes, other_bytes, known + other_bytes
+    )
 
 
 def _sizes(folder: Path) -> Iterator[int]:

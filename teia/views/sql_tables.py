@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from teia.durable import disk_errors
 from teia.frontier.cell.alias_evidence import ALIAS, pair_names
-from teia.frontier.cell.schema import SOURCES, STATE_NAMES
+from teia.frontier.cell.schema import FOUND_BY, STATE_NAMES
 from teia.frontier.tables.hosts import UrlCounts, all_hosts, count_urls
 from teia.frontier.tables.pages import PageEntry, all_urls
 from teia.lib.message import decoded
@@ -34,7 +34,7 @@ from teia.views.reports.source import OpenCell, log_parts, snapshot
 
 BATCH_ROWS = 20_000
 _TIME = pa.timestamp("us", "UTC")
-_BITS = {f"by_{name}": bit for name, bit in SOURCES.items()}
+_BITS = {f"by_{name}": bit for name, bit in FOUND_BY.items()}
 
 PAGES = pa.schema(
     [

@@ -65,7 +65,7 @@ BY_FEED = 4
 BY_SEED = 8
 BY_REDIRECT = 16
 BY_REQUISITE = 32
-SOURCES = {
+FOUND_BY = {
     "link": BY_LINK, "sitemap": BY_SITEMAP, "feed": BY_FEED, "seed": BY_SEED, "redirect": BY_REDIRECT,
     "requisite": BY_REQUISITE,
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from teia.frontier.cell.schema import SOURCES, STATE_NAMES
+from teia.frontier.cell.schema import FOUND_BY, STATE_NAMES
 from teia.frontier.tables.counts import most_linked, urls_by_in_links, urls_by_source
 from teia.lib.message import Message
 from teia.views.reports.source import Source, share_of
@@ -118,7 +118,7 @@ def _how_found(source: Source) -> tuple[HowFound, ...]:
     return tuple(
         # Exactly this bit: the URL came in no other way.
         HowFound(way, sum(number for mask, number in masks.items() if mask & bit), masks[bit])
-        for way, bit in SOURCES.items()
+        for way, bit in FOUND_BY.items()
     )
 
 

@@ -41,19 +41,6 @@ class AuditRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SpaceView:
-    """Bytes on disk by purpose, and their total."""
-
-    archive_bytes: int
-    archive_files: int
-    frontier_bytes: int
-    index_bytes: int
-    log_bytes: int
-    other_bytes: int
-    total_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class DataView:
     """Data of one collection. `space` is null until it is measured; `going` is an audit under way.
 
@@ -61,7 +48,7 @@ class DataView:
     commands; for viewers DIR stands for the folder.
     """
 
-    space: SpaceView | None
+    space: CollectionBytes | None
     weighed: str | None
     room: FreeSpace
     audits: list[AuditRow]
@@ -76,7 +63,7 @@ class CollectionData:
     """One collection in the list of all."""
 
     name: str
-    space: SpaceView | None
+    space: CollectionBytes | None
     audits: list[AuditRow]
 
 
@@ -142,16 +129,12 @@ def _folder(site: Installation, visitor: Visitor) -> str:
     return str(site.root.path.absolute()) if visitor.may(Role.OPERATOR) else "DIR"
 
 
-def _disk_use(site: Installation, collection: str, patience_s: float) -> tuple[SpaceView | None, str | None]:
+def _disk_use(site: Installation, collection: str, patience_s: float) -> tuple[CollectionBytes | None, str | None]:
     def make() -> CollectionBytes:
         return measure_disk_use(site.root, collection)
 
     found = site.cache.get_or_none(("space", collection), make, MEASURED_S, patience_s)
-    if found is None:
-        return None, None
-    each = found.value
-    files = (each.archive_bytes, each.archive_files, each.frontier_bytes, each.index_bytes)
-    return SpaceView(*files, each.log_bytes, each.other_bytes, each.total_bytes), iso_utc(found.time_s)
+    return (None, None) if found is None else (found.value, iso_utc(found.time_s))
 
 
 def _free_space(site: Installation) -> FreeSpace:

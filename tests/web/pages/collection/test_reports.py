@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from teia.frontier.cell.schema import SOURCES, STATE_NAMES
+from teia.frontier.cell.schema import FOUND_BY, STATE_NAMES
 from teia.frontier.traps.shapes import TRAP_RULES
 from teia.frontier.traps.suspicion import WatchReason
 from teia.views import reports
@@ -132,7 +132,7 @@ def test_reports_can_be_translated() -> None:
     assert set(DESCRIPTIONS.values()) <= said
     assert {str(doubt) for doubt in WatchReason if doubt} <= said
     assert {rule.name for rule in TRAP_RULES} <= said
-    assert {*SOURCES, *STATE_NAMES, *STATUS_NAMES.values()} <= said
+    assert {*FOUND_BY, *STATE_NAMES, *STATUS_NAMES.values()} <= said
 
 
 def test_a_report_comes_in_portuguese(web: Web) -> None:
