@@ -17,6 +17,20 @@ Collection = Annotated[
     typer.Option("--collection", metavar="NAME", help="Name of the collection; needed if there are several."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE.toml", help="TOML file with the settings of a new collection.")
+]
+NewName = Annotated[
+    str | None, typer.Option("--name", "--collection", help="Name of the collection; created if it does not exist.")
+]
+Settings = Annotated[
+    list[str],
+    typer.Argument(metavar="KEY=VALUE...", help="Setting and value: KEY=VALUE; KEY+=ITEM and KEY-=ITEM change lists."),
+]
+Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="File with the key for the NATS servers.")]
+Ca = Annotated[
+    Path | None, typer.Option("--ca", metavar="FILE", help="File with the CA certificate of the NATS servers (TLS).")
+]
 
 
 class RunMode(Enum):

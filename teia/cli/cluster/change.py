@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teia.cli.cluster.connection import ClusterAddress, on_cluster
+from teia.cli.options import Settings
 from teia.clock import WallClock
 from teia.errors import ClusterError, UsageError
 
@@ -25,10 +26,6 @@ Wait = Annotated[
     float, typer.Option("--wait", metavar="S", min=0, help="Maximum time to wait for completion, in seconds.")
 ]
 Undo = Annotated[bool, typer.Option("--undo", help="Let the node own cells again.")]
-Settings = Annotated[
-    list[str],
-    typer.Argument(metavar="KEY=VALUE...", help="Setting and value: KEY=VALUE; KEY+=ITEM and KEY-=ITEM change lists."),
-]
 
 POLL_S = 0.5
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from teia.cli.options import Ca, Key
 from teia.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,10 +22,6 @@ Data = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Folder of a cluster started by `teia cluster up`.")
 ]
 Nats = Annotated[list[str] | None, typer.Option("--nats", metavar="URL", help="NATS server of any other cluster.")]
-Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="File with the key for the NATS servers.")]
-Ca = Annotated[
-    Path | None, typer.Option("--ca", metavar="FILE", help="File with the CA certificate of the NATS servers (TLS).")
-]
 Collection = Annotated[str, typer.Option("--collection", metavar="NAME", help="Name of the collection, with --nats.")]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teia.cli.exits import INTERRUPTED
-from teia.cli.options import AsJson, Data
+from teia.cli.options import AsJson, Ca, Data
 from teia.cli.output import print_json, progress_console
 from teia.errors import UsageError
 from teia.store.root import open_root
@@ -27,9 +27,6 @@ Nats = Annotated[
 ]
 Key = Annotated[
     Path | None, typer.Option("--key", metavar="FILE", help="File with the key of this node for the NATS servers.")
-]
-Ca = Annotated[
-    Path | None, typer.Option("--ca", metavar="FILE", help="File with the CA certificate of the NATS servers (TLS).")
 ]
 Collection = Annotated[str, typer.Option("--collection", metavar="NAME", help="Name of the collection to crawl.")]
 File = Annotated[

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from teia.cli.crawl.control import show
-from teia.cli.options import AsJson, Collection, Data, open_collection
+from teia.cli.options import AsJson, Collection, Data, Settings, open_collection
 from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
 from teia.collections.overview import schedule_overview
@@ -32,10 +32,6 @@ Targets = Annotated[
 NewSeeds = Annotated[list[str] | None, typer.Argument(metavar="WHAT...", help="Seed URL, or host:NAME or domain:NAME.")]
 Rules = Annotated[
     list[str] | None, typer.Option(metavar="RULE", help="Add an include rule to the scope; may be repeated.")
-]
-Settings = Annotated[
-    list[str],
-    typer.Argument(metavar="KEY=VALUE...", help="Setting and value: KEY=VALUE; KEY+=ITEM and KEY-=ITEM change lists."),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from teia.cli.options import AsJson, Data, RunMode
+from teia.cli.options import AsJson, ConfigFile, Data, NewName, RunMode
 from teia.config.sections import FLAGS, ORDERS, settings_of_flags
 from teia.crawler.child import answer_reader
 from teia.errors import UsageError
@@ -19,12 +19,6 @@ Rules = Annotated[
     list[str] | None, typer.Option(metavar="RULE", help="Include rule, such as domain:example.org; may be repeated.")
 ]
 Excluded = Annotated[list[str] | None, typer.Option(metavar="RULE", help="Exclude rule; may be repeated.")]
-File = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE.toml", help="TOML file with the settings of a new collection.")
-]
-Name = Annotated[
-    str | None, typer.Option("--name", "--collection", help="Name of the collection; created if it does not exist.")
-]
 MaxPages = Annotated[int | None, typer.Option(help="Stop after this number of pages.")]
 MaxDepth = Annotated[int | None, typer.Option(help="Maximum number of links from a seed to a page.")]
 MaxSeconds = Annotated[float | None, typer.Option(help="Stop after this number of seconds.")]
@@ -69,8 +63,8 @@ Cells = Annotated[int | None, typer.Option(help="Number of cells (partitions) of
 def crawl(
     data: Data,
     seeds: Annotated[list[str] | None, typer.Argument(metavar="SEED...", help="URLs where the crawl starts.")] = None,
-    config: File = None,
-    name: Name = None,
+    config: ConfigFile = None,
+    name: NewName = None,
     max_pages: MaxPages = None,
     max_depth: MaxDepth = None,
     max_seconds: MaxSeconds = None,

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from teia.cli.options import AsJson, Data
+from teia.cli.options import AsJson, ConfigFile, Data, NewName
 from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
 from teia.durable import disk_errors
@@ -22,12 +22,6 @@ from teia.transfer.import_warc import hosts_of_archives, import_warc
 app = typer.Typer(help="Import archives, URL lists and logs.", no_args_is_help=True)
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to import.")]
-Name = Annotated[
-    str | None, typer.Option("--name", "--collection", help="Name of the collection; created if it does not exist.")
-]
-File = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE.toml", help="TOML file with the settings of a new collection.")
-]
 Rules = Annotated[
     list[str] | None,
     typer.Option(metavar="RULE", help="Scope rule of a new collection; by default the hosts in the files."),
@@ -43,7 +37,12 @@ def _add_command(
     """Add a command that imports one kind of files; `hosts_of` finds the scope of a new collection."""
 
     def command(
-        files: Files, data: Data, name: Name = None, config: File = None, scope: Rules = None, as_json: AsJson = False
+        files: Files,
+        data: Data,
+        name: NewName = None,
+        config: ConfigFile = None,
+        scope: Rules = None,
+        as_json: AsJson = False,
     ) -> None:
         # An unreadable file is an error before a folder or a collection is created.
         for path in files:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from teia.cli.options import AsJson, Collection, open_collection
+from teia.cli.options import AsJson, Ca, Collection, Key, open_collection
 from teia.cli.output import print_grid, print_json, printable, progress_console, result_console
 from teia.clock import Clock, WallClock
 from teia.errors import UsageError
@@ -31,10 +31,6 @@ Words = Annotated[str, typer.Argument(metavar="QUERY", help="Query: words and op
 Folder = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Data folder of the installation.")]
 Nats = Annotated[
     list[str] | None, typer.Option("--nats", metavar="URL", help="NATS server of a cluster, instead of --data.")
-]
-Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="File with the key for the NATS servers.")]
-Ca = Annotated[
-    Path | None, typer.Option("--ca", metavar="FILE", help="File with the CA certificate of the NATS servers (TLS).")
 ]
 Number = Annotated[int, typer.Option("-n", min=1, max=MAX_AT_ONCE, metavar="N", help="Number of results.")]
 Offset = Annotated[int, typer.Option("--offset", min=0, metavar="N", help="Number of results to skip.")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +13,7 @@ from teia.clock import iso_utc
 from teia.collections.account import COARSE_S, FINE_S, points_of, truth_of
 from teia.collections.account import MIN_REVISITED as ENOUGH
 from teia.collections.control_file import CrawlReports
+from teia.crawler.keep_fresh.freshness import LostFreshness
 from teia.durable import write_atomically
 from teia.errors import TeiaError
 from teia.lib.copy_fields import copy_fields
@@ -44,16 +45,6 @@ class HostShares(NamedTuple):
     fresh: float | None = None
     best: float | None = None
     possible: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LostPoints:
-    """Causes of lost freshness; with `fresh` they add up to 1."""
-
-    courtesy: float
-    learning: float
-    schedule: float
-    failures: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +98,7 @@ class FreshnessView:
     best_error: float | None
     uniform: float | None
     is_settling: bool
-    lost: LostPoints | None
+    lost: LostFreshness | None
     well_known: int
     hosts: int
     rows: list[HostFreshness]
@@ -192,7 +183,7 @@ def freshness(site: SiteDep, collection: str, window: Window = "24h") -> Freshne
         enough=ENOUGH,
         **{name: getattr(report, name) if is_enough else None for name in ESTIMATES},
         is_settling=is_enough and report.fresh > report.best,
-        lost=LostPoints(**asdict(report.lost)) if is_enough else None,
+        lost=report.lost if is_enough else None,
         well_known=report.well_known,
         hosts=report.hosts,
         rows=[_row(row) for row in rows[:SHOWN]] if is_enough else [],
