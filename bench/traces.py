@@ -5,7 +5,7 @@
 Each event happens for real: `teia crawl`, `teia serve` and `teia node` run in processes of their own over a lab's web,
 with default settings but for the delay. A file counts if its code runs below one of the event's entry points
 (bench.trace_recorder), in any of the processes. In an event that happens all the time a file counts if it runs in at
-least half of the calls of an entry point.
+least a tenth of the calls of an entry point.
 
     commit        a group of pages is taken from the loop, committed, and its result applied to the buffers
     setting       a browser posts the form that changes a collection's delay; the running crawler applies it
@@ -80,13 +80,13 @@ ENTRY_POINTS = {
 EXITS = {"revisit": ("fetch/curl.py:CurlFetcher.start",)}
 """Functions at which an event ends: nothing that they call counts."""
 
-SHARES = {"commit": 0.5, "revisit": 0.5}
+SHARES = {"commit": 0.1, "revisit": 0.1}
 """Share of the calls of an entry point in which a file must run, for events that happen all the time."""
 
 SPEC = """
 seed = 7
 hosts = 8
-pages = 120
+pages = 500
 sites = { theta = 0.2, mirrors = 0, aliases = 0, nxdomain = 0, unreachable = 0, shared_address = 0 }
 errors = { scale = 0 }
 robots = { crawl_delay = 0 }
@@ -180,16 +180,19 @@ def ended(*processes: subprocess.Popen[str]) -> Iterator[None]:
 
 
 def commit(trace: Trace) -> None:
-    with ended(trace.command("crawl", "--config", trace.settings(), "--data", trace.folder / "data")), trace.recorded():
+    with ended(trace.command("crawl", "--config", trace.settings(), "--data", trace.folder / "data")):
+        # By then all hosts are known.
         trace.until(lambda: _requested(trace) >= 100)
+        with trace.recorded():
+            trace.until(lambda: _requested(trace) >= 400)
 
 
 def revisit(trace: Trace) -> None:
     with ended(trace.command("crawl", "--config", trace.settings(), "--data", trace.folder / "data", "--keep-fresh")):
-        # By then all pages are known, and each has been visited more than once.
-        trace.until(lambda: _requested(trace) >= 400)
+        # By then all pages are known, and most have been visited again.
+        trace.until(lambda: _requested(trace) >= 1_000)
         with trace.recorded():
-            trace.until(lambda: _requested(trace) >= 500)
+            trace.until(lambda: _requested(trace) >= 1_200)
 
 
 def setting(trace: Trace) -> None:

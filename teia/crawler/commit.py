@@ -640,10 +640,7 @@ class Committer:
             due_s = None if items else cell.frontier.next_due_s(queue.host_id, queue.host)
         result.held += [queue] if held else []
         in_memory = queue.loaded  # their captures were checked when they were read into the buffer
-        checked = [
-            item if item.key in in_memory else cell.with_readable_capture(item, queue.host_id, queue.host)
-            for item in items
-        ]
+        checked = [item if item.key in in_memory else cell.with_readable_capture(item) for item in items]
         return checked, due_s
 
 

@@ -304,7 +304,7 @@ class Crawler:
             if origin in self._robots.awaited:
                 return RobotsDecision.LATER
             self._robots.awaited.add(origin)
-            queue.prerequisites.insert(0, self._robots.prerequisite(origin, item))
+            queue.prerequisites.insert(0, self._robots.prerequisite(origin, item.since_s))
         elif self._is_delay_too_long(known.rules):
             crawl.park(queue, Message("robots.txt asks for a Crawl-delay of {n:g} s", n=known.rules.crawl_delay_s))
             return RobotsDecision.LATER

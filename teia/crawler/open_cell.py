@@ -28,7 +28,6 @@ from teia.frontier.cell.journal import Journal
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.order import Order
 from teia.frontier.queue.schedule import HostQueue
-from teia.frontier.tables.pages import find_page
 from teia.frontier.traps.watch import TrapWatch
 from teia.index.handover import Handover
 from teia.records import Outcome
@@ -36,7 +35,6 @@ from teia.sqlite import log_bytes
 from teia.store.archive import ArchiveWriter, Position
 from teia.store.reader import ArchiveReader
 from teia.store.root import CellFolder
-from teia.urls import site_of, slot_of
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +112,7 @@ class Cell:
         choice = self.watch.admit(queue.host_id, queue.host, limit, skip, now_s)
         return choice.items, choice.held
 
-    def with_readable_capture(self, item: QueuedUrl, host_id: int, host: str) -> QueuedUrl:
+    def with_readable_capture(self, item: QueuedUrl) -> QueuedUrl:
         """Return a URL to be revisited, without its earlier capture if that cannot be read any more.
 
         An answer that repeats the capture is stored as a reference to it, and a server that answers 304 sends no body
@@ -122,19 +120,16 @@ class Cell:
         """
         if not item.digest:
             return item
-        page = find_page(self.frontier, (slot_of(site_of(host)), host_id, item.key))
-        if page is None or not page.file:
-            return item
-        path = self._reader.path_of(page.file)
+        path = self._reader.path_of(item.file)
         if not path.exists() and self._is_elsewhere(path, 0):
             return item
         try:
-            self._reader.read(page.file, page.offset)
+            self._reader.read(item.file, item.offset)
         except StoreError as error:
             logger.warning(
                 "the capture of %s cannot be read (%s); the next response is stored in full", item.url, error
             )
-            return replace(item, etag="", last_modified="", digest="", captured_s=0.0)
+            return replace(item, etag="", last_modified="", digest="", captured_s=0.0, file="", offset=0)
         return item
 
     @contextmanager

@@ -197,7 +197,7 @@ class ProxyCollector:
             self._refill(queue)  # an earlier run may have stored it
         elif origin not in self._robots.awaited:
             self._robots.awaited.add(origin)
-            self._crawl.queue_prerequisite(self._robots.prerequisite(origin, wanted.item), self._schedule)
+            self._crawl.queue_prerequisite(self._robots.prerequisite(origin, wanted.item.since_s), self._schedule)
         return RobotsDecision.LATER
 
     def _refill(self, queue: HostQueue) -> None:

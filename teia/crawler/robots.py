@@ -102,11 +102,11 @@ class RobotsCache:
         return rules
 
     @staticmethod
-    def prerequisite(origin: str, waiting: QueuedUrl) -> QueuedUrl:
-        """Return the robots.txt request that must come before a URL can be fetched."""
+    def prerequisite(origin: str, since_s: float) -> QueuedUrl:
+        """Return the robots.txt request that must come before a URL, which waits since `since_s`, can be fetched."""
         url = f"{origin}/robots.txt"
-        # Lane -1: it has no place in the queue on disk. It has waited as long as the URL that needs it.
-        return QueuedUrl(url, key_of(url), -1, 0, 0, waiting.since_s, purpose="robots", origin=origin)
+        # Lane -1: it has no place in the queue on disk.
+        return QueuedUrl(url, key_of(url), -1, 0, 0, since_s, purpose="robots", origin=origin)
 
     def refetch(self, origin: str, since_s: float) -> QueuedUrl | None:
         """Return the request that fetches a file again; None if it was fetched since `since_s`, or is being fetched."""
@@ -114,8 +114,7 @@ class RobotsCache:
         if origin in self.awaited or (known is not None and known.requested_s > since_s):
             return None
         self.awaited.add(origin)
-        url = f"{origin}/robots.txt"
-        return QueuedUrl(url, key_of(url), -1, 0, 0, 0.0, purpose="robots", origin=origin)
+        return self.prerequisite(origin, 0.0)
 
     @staticmethod
     def next_hop(item: QueuedUrl, redirect_to: str) -> QueuedUrl:

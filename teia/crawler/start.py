@@ -100,7 +100,8 @@ def open_crawls(
             try:
                 if park is not None:
                     check_crawl(config)
-                crawls.append(stack.enter_context(_IsolatedCrawl(opening, config.collection.name, park)))
+                crawls.append(opening.__enter__())
+                stack.push(partial(_close, opening, config.collection.name, park))
             except TeiaError as error:
                 if park is None:
                     raise
@@ -110,25 +111,22 @@ def open_crawls(
         yield crawls
 
 
-class _IsolatedCrawl(AbstractContextManager[Crawl]):
-    """An open collection whose errors in closing are reported to `park`, if given, instead of raised."""
-
-    def __init__(self, opening: AbstractContextManager[Crawl], name: str, park: Park | None) -> None:
-        self._opening, self._name, self._park = opening, name, park
-
-    def __enter__(self) -> Crawl:
-        return self._opening.__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        try:
-            return self._opening.__exit__(kind, error, trace)
-        except (TeiaError, sqlite3.Error) as trouble:
-            if self._park is None or trouble is error:
-                raise
-            self._park(self._name, trouble if isinstance(trouble, TeiaError) else StoreError(str(trouble)))
-        return None
+def _close(
+    opening: AbstractContextManager[Crawl],
+    name: str,
+    park: Park | None,
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    trace: TracebackType | None,
+) -> bool | None:
+    """Close a collection; an error in closing is reported to `park`, if given, instead of raised."""
+    try:
+        return opening.__exit__(kind, error, trace)
+    except (TeiaError, sqlite3.Error) as trouble:
+        if park is None or trouble is error:
+            raise
+        park(name, trouble if isinstance(trouble, TeiaError) else StoreError(str(trouble)))
+    return None
 
 
 @contextmanager

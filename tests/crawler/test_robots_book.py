@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from teia.config.sections import CourtesySettings, LimitSettings
 from teia.crawler.robots import RobotsCache
-from teia.frontier.cell.rows import QueuedUrl
 from teia.records import Outcome
 
 ORIGIN = "http://a.test"
@@ -51,6 +50,6 @@ def test_a_good_copy_outlives_its_server() -> None:
 
 
 def test_prerequisite_keeps_its_origin_over_redirects() -> None:
-    request = RobotsCache.prerequisite(ORIGIN, QueuedUrl(f"{ORIGIN}/p", 1, 0, 0, 0, 5.0))
+    request = RobotsCache.prerequisite(ORIGIN, 5.0)
     hop = RobotsCache.next_hop(request, "http://b.test/r")
     assert (hop.url, hop.origin, hop.hops, hop.purpose) == ("http://b.test/r", ORIGIN, 1, "robots")

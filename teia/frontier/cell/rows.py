@@ -54,7 +54,7 @@ def merge_via(via: int, also: int) -> int:
 class QueuedUrl:
     """One URL in a host's buffer. `lane` and `rank` are its place in the queue on disk; `since_s` is its arrival time.
 
-    `digest` and `captured_s` are those of the response that holds its body, if it was visited before.
+    `digest`, `captured_s`, `file` and `offset` are those of the record that holds its body, if it was visited before.
     """
 
     url: str
@@ -72,6 +72,8 @@ class QueuedUrl:
     last_modified: str = ""
     digest: str = ""
     captured_s: float = 0.0
+    file: str = ""
+    offset: int = 0
     purpose: str = "page"
     origin: str = ""
     hint: Hint | None = None
