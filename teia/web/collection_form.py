@@ -393,20 +393,29 @@ class UrlTestView:
     tried: list[UrlTestResult]
 
 
-def make_draft_view(
-    site: Installation,
-    fields: Fields,
-    collection: str,
-    *,
-    visitor: Visitor | None = None,
-    counts: bool = False,
-    samples: bool = False,
-    with_faults: bool = True,
-) -> DraftView:
-    """Validate a draft and compute its effects.
+@dataclass(frozen=True, slots=True)
+class JudgedForm:
+    """A form that was read: its settings, and the errors in them. Without errors there is a configuration."""
 
-    `counts` counts its effect on the queue exactly; `samples` estimates how many URLs its rules match.
-    """
+    collection: str
+    before: Config | None
+    values: dict[str, Any]
+    config: Config | None
+    problems: list[FieldProblem]
+    needs: list[RestrictedSetting]
+    changes: list[ChangeLine]
+
+    @property
+    def shown(self) -> str:
+        """Digest of the changes, which a user confirms on saving."""
+        text = json.dumps([(each.key, each.after) for each in self.changes])
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def judge_form(
+    site: Installation, fields: Fields, collection: str, visitor: Visitor | None = None, *, with_faults: bool = True
+) -> JudgedForm:
+    """Read the fields of a form and judge the settings they stand for."""
     before = site.config(collection) if collection else None
     # 1. The typed text becomes settings; these are checked against the rules of the collection.
     values, unreadable = settings_from_fields(fields, before)
@@ -419,13 +428,22 @@ def make_draft_view(
     # 2. Settings that an admin must decide, or that need the consent of a site's owner.
     if visitor is not None and config is not None:
         problems += _consent_problems(site, visitor, fields, needs, collection)
-    # 3. The effect on known URLs: estimated from a sample, or counted before saving.
-    sampled = sample_effect(site.root, collection, config, site.clock) if samples and collection and config else None
-    effect = (
-        count_effect(site.root, collection, before, config) if counts and before and config and not problems else None
-    )
-    schedule, warning = _schedule(site, collection, values, config)
     changes = [] if before is None or config is None else changes_between(before, config)
+    return JudgedForm(collection, before, values, config, problems, needs, changes)
+
+
+def draft_view(
+    site: Installation, fields: Fields, judged: JudgedForm, *, counts: bool = False, samples: bool = False
+) -> DraftView:
+    """Compute the effects of a form that was judged.
+
+    `counts` counts its effect on the queue exactly; `samples` estimates how many URLs its rules match.
+    """
+    collection, before, config, problems = judged.collection, judged.before, judged.config, judged.problems
+    sampled = sample_effect(site.root, collection, config, site.clock) if samples and collection and config else None
+    must_count = counts and not problems
+    effect = count_effect(site.root, collection, before, config) if must_count and before and config else None
+    schedule, warning = _schedule(site, collection, judged.values, config)
     return DraftView(
         collection=collection,
         fields=fields.model_dump(),
@@ -435,10 +453,10 @@ def make_draft_view(
         preview=schedule,
         warning=warning,
         tried=_test_urls(site, fields, collection, config),
-        needs=needs,
-        changes=changes,
+        needs=judged.needs,
+        changes=judged.changes,
         effect=effect,
-        shown=_digest(changes),
+        shown=judged.shown,
         toml="" if config is None else to_toml(config),
         command="" if config is None else crawl_command(config, str(site.root.path)),
         # Any start will do: only the name of the default time zone is wanted.
@@ -535,12 +553,6 @@ def changes_between(before: Config, after: Config) -> list[ChangeLine]:
         old = getattr(getattr(before, section), name)
         found.append(ChangeLine(each.key, toml_value(old), toml_value(each.value)))
     return found
-
-
-def _digest(changes: list[ChangeLine]) -> str:
-    """Return the digest of the changes that a user confirms on saving."""
-    text = json.dumps([(each.key, each.after) for each in changes])
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def url_test_view(site: Installation, collection: str, config: Config, urls: list[str]) -> UrlTestView:

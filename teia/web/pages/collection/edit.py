@@ -34,10 +34,10 @@ from teia.web.collection_form import (
     Fields,
     UrlTestView,
     changes_between,
+    draft_view,
     fields_from_config,
-    make_draft_view,
+    judge_form,
     schedule_warning,
-    settings_from_fields,
     url_test_view,
 )
 from teia.web.language.translate import translator_for
@@ -123,7 +123,7 @@ DelayParameter = Annotated[float | Literal[""], Query()]
 def new(site: SiteDep) -> DraftView:
     """Return the form of a new collection."""
     fields = fields_from_config(Config()).model_copy(update={"name": _free_name(site, "")})
-    return make_draft_view(site, fields, "", with_faults=False)
+    return draft_view(site, fields, judge_form(site, fields, "", with_faults=False))
 
 
 def edit(
@@ -134,13 +134,14 @@ def edit(
     wanted = {"courtesy.delay_s": delay_s, "refresh.policy": policy}
     values = {key: value for key, value in wanted.items() if value != ""}
     shown = _config_or_raise(check_draft(values, config)) if values else config
-    return make_draft_view(site, fields_from_config(shown), collection, samples=True)
+    fields = fields_from_config(shown)
+    return draft_view(site, fields, judge_form(site, fields, collection), samples=True)
 
 
 def clone(site: SiteDep, collection: str) -> DraftView:
     """Return the form of a new collection with the settings of another."""
-    fields = fields_from_config(site.config(collection))
-    return make_draft_view(site, fields.model_copy(update={"name": _free_name(site, collection)}), "")
+    fields = fields_from_config(site.config(collection)).model_copy(update={"name": _free_name(site, collection)})
+    return draft_view(site, fields, judge_form(site, fields, ""))
 
 
 def _free_name(site: Installation, like: str) -> str:
@@ -164,21 +165,16 @@ def edit_by_form(site: SiteDep, visitor: VisitorDep, collection: str, fields: Fi
 
 
 def _by_form(site: Installation, visitor: Visitor, fields: Fields, collection: str) -> ActionResult | FormAgain:
-    view = make_draft_view(site, fields, collection, visitor=visitor)
-    is_submitted = fields.step in {"save", "start"} and not view.problems
-    if is_submitted and not collection:
-        config = _config_or_raise(check_draft(settings_from_fields(fields)[0]))
-        return _make(site, visitor, config, fields.consent, is_started=fields.step == "start")
-    # Changes are saved only if the user has seen the effect of exactly these; otherwise it is shown first.
-    if is_submitted and fields.shown == view.shown:
-        before = site.config(collection)
-        after = _config_or_raise(check_draft(settings_from_fields(fields, before)[0], before))
-        done = _change(site, visitor, collection, before, after, fields.consent, ChangeEffect())
-        return ActionResult(done.message, done.to)
+    form = judge_form(site, fields, collection, visitor)
+    if fields.step in {"save", "start"} and not form.problems and form.config is not None:
+        if form.before is None:
+            return _make(site, visitor, form.config, fields.consent, is_started=fields.step == "start")
+        # Changes are saved only if the user has seen the effect of exactly these; otherwise it is shown first.
+        if fields.shown == form.shown:
+            done = _change(site, visitor, collection, form.before, form.config, fields.consent, ChangeEffect())
+            return ActionResult(done.message, done.to)
     is_checked = fields.step in {"check", "save", "start"}
-    if is_checked and not view.problems:
-        view = make_draft_view(site, fields, collection, visitor=visitor, counts=True)
-    return FormAgain(view, 400 if is_checked and view.problems else 200)
+    return FormAgain(draft_view(site, fields, form, counts=is_checked), 400 if is_checked and form.problems else 200)
 
 
 # ---- a draft and its effects ----------------------------------------------------------------------------------------
@@ -186,7 +182,8 @@ def _by_form(site: Installation, visitor: Visitor, fields: Fields, collection: s
 
 def preview_draft(site: SiteDep, visitor: VisitorDep, fields: FieldsDep, c: str = "") -> DraftView:
     """Validate a form being filled in: errors, dates, effects of the rules; change nothing."""
-    return make_draft_view(site, fields, site.check(c) if c else "", visitor=visitor, samples=True)
+    form = judge_form(site, fields, site.check(c) if c else "", visitor)
+    return draft_view(site, fields, form, samples=True)
 
 
 def preview_translated(
