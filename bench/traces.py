@@ -70,9 +70,8 @@ ENTRY_POINTS = {
     "announcement": (
         "crawler/proxy_collector.py:_receive",
         "crawler/signals_in/announcements.py:Announcements.process",
-        "cluster/cells/log.py:CellLog.append",
-        "cluster/crawl/ownership.py:receive_links",
-        "cluster/crawl/commit.py:CellExchange.start",
+        "cluster/crawl/signals.py:SignalExchange._send_to",
+        "cluster/crawl/signals.py:SignalExchange._on_message",
     ),
 }
 """The functions between which an event happens; each of their calls is followed."""

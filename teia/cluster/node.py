@@ -36,6 +36,7 @@ from teia.cluster.crawl.ownership import open_owned, ownership_of, receive_links
 from teia.cluster.crawl.runs import BetweenRuns, ClusterSchedule, ClusterTask
 from teia.cluster.crawl.settings import CommandReceiver
 from teia.cluster.crawl.shared_addresses import AddressLeases
+from teia.cluster.crawl.signals import SignalExchange
 from teia.cluster.crawl.unsupported_settings import check_supported, ignored_settings
 from teia.cluster.members.agreement import Agreement, agree, agree_on_pace, write_settings
 from teia.cluster.members.join import join
@@ -434,7 +435,9 @@ class Node:
         exchange.merged.update({cell: seq for cell, seq in merged.items() if seq})  # to be purged, if not yet
         _log.info("cells=%s open", ",".join(map(str, sorted(logs))))
         self._report(session, crawl)
+        signals = SignalExchange(session.wire, self._clock, self._shared, exchange.announced)
         works = [receive_links(log, ownership, merged[cell]) for cell, log in logs.items()]
+        works += [signals.receive(logs, lambda: ownership.is_over), signals.send(lambda: ownership.is_over)]
         works.append(session.report_now())  # report the cells owned now; other nodes need not wait for the next beat
         listening = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
         watch = self._watch(crawler, crawl, session, owner, upkeep, set(logs), work)

@@ -3,6 +3,9 @@
 The inbox is a database of its own beside a collection's cells. Any process that receives a signal puts it there: the
 crawler those of a Squid, `teia serve` those that arrive over HTTP. The crawler's commit thread takes them out. The
 inbox is bounded: signals of a kind beyond its limit are dropped and counted. Counts are kept for good.
+
+Beside it is the outbox of a node: messages for the owners of other cells (cluster/crawl/signals.py), until these have
+acknowledged them. It is bounded too.
 """
 
 from __future__ import annotations
@@ -32,8 +35,14 @@ CREATE INDEX by_age ON inbox (kind, seen_s);
 CREATE TABLE counts (kind TEXT NOT NULL, what TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (kind, what))
     WITHOUT ROWID;
 """
+_ADDED = """
+CREATE TABLE IF NOT EXISTS outgoing (
+    number INTEGER PRIMARY KEY, cell INTEGER NOT NULL, urls INTEGER NOT NULL, message BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS outgoing_by_cell ON outgoing (cell, number, urls);
+"""
 _RENAMED = {"inbox": ("inbox", {"said_s": "reported_s"}), "signals_told": ("signals_pending", {"said_s": "reported_s"})}
-SCHEMA = Schema(2, _DDL, _PRAGMAS, renamed=_RENAMED)
+SCHEMA = Schema(2, _DDL, _PRAGMAS, _ADDED, _RENAMED)
 """The tables of `signals.sqlite`. Those of IndexNow, which are in it too, are created when they are needed."""
 
 
@@ -109,6 +118,39 @@ class AnnouncementInbox:
         """Remove processed announcements."""
         with transaction(self.db):
             self.db.executemany("DELETE FROM inbox WHERE kind = ? AND url = ?", [(kind, url) for url in urls])
+
+    # -- outbox --------------------------------------------------------------------------------------------
+
+    def post(self, kind: str, cell: int, message: bytes, urls: int) -> None:
+        """Queue a message with signals of one kind for the owner of another cell; without room it is dropped."""
+        with transaction(self.db):
+            # The index covers this sum.
+            (waiting,) = self.db.execute("SELECT coalesce(sum(urls), 0) FROM outgoing").fetchone()
+            if waiting + urls > self._most:
+                self._add(kind, {"dropped": urls})
+            else:
+                sql = "INSERT INTO outgoing (cell, urls, message) VALUES (?, ?, ?)"
+                self.db.execute(sql, (cell, urls, message))
+
+    def posted_to(self) -> list[int]:
+        """Return the cells whose owners have messages to get."""
+        # One look into the index for each cell; DISTINCT would read all messages of an owner that is away.
+        sql = """
+            WITH RECURSIVE cells(cell) AS (
+                SELECT min(cell) FROM outgoing
+                UNION ALL SELECT (SELECT min(cell) FROM outgoing WHERE cell > cells.cell) FROM cells WHERE cell NOT NULL
+            ) SELECT cell FROM cells WHERE cell NOT NULL
+        """
+        return [cell for (cell,) in self.db.execute(sql)]
+
+    def first_posted(self, cell: int) -> tuple[int, bytes] | None:
+        """Return number and contents of the oldest message to the owner of a cell."""
+        sql = "SELECT number, message FROM outgoing WHERE cell = ? ORDER BY number LIMIT 1"
+        return self.db.execute(sql, (cell,)).fetchone()  # type: ignore[no-any-return]
+
+    def acknowledge(self, number: int) -> None:
+        """Remove a message that has arrived."""
+        self.db.execute("DELETE FROM outgoing WHERE number = ?", (number,))
 
     # -- counts --------------------------------------------------------------------------------------------
 

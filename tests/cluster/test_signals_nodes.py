@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 import uvloop
 
 from teia.clock import WallClock
+from teia.cluster.crawl.commit import DIRECT_FORMAT
 from teia.crawler.signals_in.indexnow import receive
 from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
@@ -79,13 +81,19 @@ class Nodes(Cluster):
 
 @asynccontextmanager
 async def two_nodes(
-    web: ScriptedWeb, folder: Path, nats: Nats, signals: str, flags: Mapping[str, Sequence[str]] | None = None
+    web: ScriptedWeb,
+    folder: Path,
+    nats: Nats,
+    signals: str,
+    flags: Mapping[str, Sequence[str]] | None = None,
+    modules: dict[str, str] | None = None,
 ) -> AsyncIterator[Nodes]:
-    """Nodes a and b, which have visited every host once; each keeps some cells. `flags` are those of each node."""
+    """Nodes a and b, which have visited every host once; each owns some cells. `flags` are those of each node."""
     log = folder / "requests.jsonl"
     async with LabServer(web, WallClock(), port=0, dns="127.77.255.93:0", log=log) as lab:
         nodes = Nodes(folder, nats, lab, 0.1, session_s=8.0)  # type: ignore[arg-type]
         nodes.log, nodes.signals = log, signals
+        nodes.modules = modules or {}
         try:
             for name in "ab":
                 nodes.start(name, *(flags or {}).get(name, ()), once=False)
@@ -132,6 +140,28 @@ def test_pings_of_any_site_may_come_to_any_node(own_nats: Nats, tmp_path: Path) 
             assert not nodes.asked("/forged")
             assert came_to("passed_on") == [came_to("forged")[1] + came_to("taken")[1], 0]
             assert all(came_to("taken"))
+
+    run(main)
+
+
+def test_pings_reach_the_owner_beside_a_node_of_the_version_before(
+    own_nats: Nats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows no direct signals: what it receives, and what is for it, travels with the logs (decision 43)."""
+    monkeypatch.setenv("OLD_FORMAT", str(DIRECT_FORMAT - 1))
+
+    async def main() -> None:
+        web = ScriptedWeb({host: site(number) for number, host in enumerate(HOSTS)})
+        older = {"b": "tests.cluster.old_node"}
+        async with two_nodes(web, tmp_path, own_nats, "indexnow = true", modules=older) as nodes:
+            before = nodes.asked("/")
+            for name in "ab":
+                inbox = open_root(nodes.data(name)).collection("main").signals
+                for host in HOSTS:
+                    receive(inbox, read_ping(KEY, [nodes.lab.url(host, "/" if name == "a" else "/other")]), WallClock())
+            await until_async(lambda: all(nodes.asked("/")[host] > before[host] for host in HOSTS), within_s=60)
+            await until_async(lambda: set(nodes.asked("/other")) == set(HOSTS), within_s=60)
+            assert all(nodes.counts(name, "indexnow")["passed_on"] for name in "ab")
 
     run(main)
 

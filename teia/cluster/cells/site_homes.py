@@ -25,7 +25,8 @@ from teia.frontier.cell.split import split_cells
 from teia.frontier.queue.ledger import Ledger
 from teia.urls import cell_table, site_of, slot_of
 
-# First bytes of messages that are neither links nor a site.
+# First bytes of messages that are neither links nor a site. Signals are sent this way only while a node of the version
+# before is there, to and from it (cluster/crawl/commit.py); with format 2 of changes (journal.py) this goes.
 SITE_MOVED, FORWARDED = b"told", b"signal"
 AWAY, GUEST = "away ", "guest "
 DELAY = "rest "

@@ -18,12 +18,13 @@ from teia.cluster.cells.log import CellLost, TooLarge
 from teia.cluster.cells.open_cells import ClusterCells
 from teia.cluster.cells.site_homes import DELAY, FORWARDED, CellMessage, Departure, SiteHomes, decode_message
 from teia.cluster.crawl.limits import STORED
-from teia.cluster.nats.wire import NoAnswer
+from teia.cluster.crawl.signals import store_forwarded
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.open_cell import Cell
 from teia.crawler.signals_in.announcements import Announcements
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals, HostOwners, Message
 from teia.crawler.visit import ActiveVisit
+from teia.errors import StoreError
 from teia.frontier.cell import mail
 from teia.frontier.cell.move_site import MAX_URLS, MovedSite, SiteRows, SiteTooLarge, urls_of
 from teia.frontier.cell.rows import FoundUrl
@@ -33,6 +34,12 @@ from teia.urls import site_of
 
 MAX_BULKS = 200
 """Bulks of links that one commit merges."""
+
+DIRECT_FORMAT = 3
+"""First format of changes whose nodes receive signals directly (cluster/crawl/signals.py)."""
+
+MAX_SIGNAL_MESSAGES = 16
+"""Messages with signals in one record; far less than NATS accepts."""
 
 MERGE_WITHIN_S = 2.0
 """Longest wait of links from other cells for a commit of pages of their cell, which then holds both.
@@ -58,7 +65,7 @@ class CellExchange:
         committer.steps = (self,)
         committer.cell_number = self.homes.cell_number
         committer.visit_requests.cell_of = self.cell_of
-        owners = HostOwners(self.homes.cell_number, self._is_here, self._forward)
+        owners = HostOwners(self.homes.cell_number, self._is_here, self._send_signals_by_log)
         self.announced = committer.announced = Announcements(cells, starts, clock, owners)
         self.departures: deque[Departure] = deque()
         """Sites to be sent to other cells with the next commit; filled by the crawl's loop."""
@@ -75,8 +82,8 @@ class CellExchange:
         """Bulks that one transaction merges; fewer after one that was too large, since bulks may be forwarded."""
         self._moved_urls = 0
         """URLs that the current transaction got with sites that another cell knew before."""
-        self._forwarded: list[ForwardedSignals] = []
-        """Signals that the current transaction received; they are applied after its commit."""
+        self._signals: list[ForwardedSignals] = []
+        """Signals of older nodes that the current transaction received."""
         self.merged: dict[int, int] = {}
         self.lost: set[int] = set()
         self.dropped: list[ActiveVisit] = []
@@ -98,15 +105,27 @@ class CellExchange:
     def _is_here(self, host: str) -> bool:
         return self.cell_of(host) is not None
 
-    def _forward(self, messages: Sequence[Message]) -> None:
-        """Forward signals to other cells' owners, with one record of any cell owned here."""
+    # -- signals between nodes of this version and the one before; others: cluster/crawl/signals.py ----------------
+
+    def _send_signals_by_log(self, messages: Sequence[Message]) -> bool:
+        """Send signals to other cells' owners with records of a cell owned here, while an older node is there."""
         frontier = next((cell.frontier for cell in self.cells), None)
-        if frontier is None:
-            raise NoAnswer("all cells of this shift were lost")
-        with frontier.transaction():
-            assert frontier.journal is not None
-            for to_cell, forwarded in messages:
-                frontier.journal.post(to_cell, FORWARDED + msgspec.msgpack.encode(forwarded))
+        if frontier is None or frontier.journal is None or frontier.journal.format >= DIRECT_FORMAT:
+            return False
+        for at in range(0, len(messages), MAX_SIGNAL_MESSAGES):
+            with frontier.transaction():
+                for to_cell, signals in messages[at : at + MAX_SIGNAL_MESSAGES]:
+                    frontier.journal.post(to_cell, FORWARDED + msgspec.msgpack.encode(signals))
+        return True
+
+    def _store_signals(self) -> None:
+        """Put the signals that a transaction received into the inbox, after its commit."""
+        received, self._signals = self._signals, []
+        for signals in received:
+            try:
+                store_forwarded(self.announced, signals, self._clock.now_s())
+            except StoreError as error:  # they are hints; the commit that brought them is complete
+                _log.warning("signals of another node were dropped: %s", error)
 
     # -- steps of a commit ---------------------------------------------------------------------------------
 
@@ -130,7 +149,7 @@ class CellExchange:
 
     def finish_cell(self, cell: Cell, visits: Sequence[ActiveVisit], result: CommitResult) -> None:
         result.new_urls -= self._moved_urls
-        self._apply_forwarded()
+        self._store_signals()
         self.stored[cell.number] += sum(is_stored(visit) for visit in visits)
         self._note_merged(cell.number)
 
@@ -219,18 +238,18 @@ class CellExchange:
             self.homes.read(cell.number, cell.frontier)
             raise
         result.new_urls += cell.frontier.known - known_before - self._moved_urls
-        self._apply_forwarded()
+        self._store_signals()
 
     def _merge(self, cell: Cell, bulks: Iterable[tuple[int, int, CellMessage]], result: CommitResult) -> None:
         """Merge messages inside a transaction: links count as new URLs; URLs of a site were known to another cell."""
-        frontier, now_s, self._moved_urls, self._forwarded = cell.frontier, self._clock.now_s(), 0, []
+        frontier, now_s, self._moved_urls, self._signals = cell.frontier, self._clock.now_s(), 0, []
         links_to_forward: dict[int, list[FoundUrl]] = {}
         for sender, seq, message in bulks:
             # A new owner reads messages again that the file already holds.
             if seq > mail.last_received(frontier, sender):
                 known = frontier.known
                 if isinstance(message, ForwardedSignals):
-                    self._forwarded.append(message)
+                    self._signals.append(message)
                 result.note_hosts(
                     cell, self.homes.apply_message(cell.number, frontier, message, now_s, links_to_forward)
                 )
@@ -240,10 +259,6 @@ class CellExchange:
                 mail.note_received(frontier, sender, seq)
         for to_cell, links in links_to_forward.items():
             mail.post(frontier, to_cell, links)
-
-    def _apply_forwarded(self) -> None:
-        forwarded, self._forwarded = self._forwarded, []
-        self.announced.forwarded.extend(forwarded)
 
     def _forward_seeds(self, group: CommitGroup) -> None:
         """Forward seeds of a site that was sent away."""

@@ -5,6 +5,7 @@ commit thread does everything that needs a database (`process`):
 
   received -> inbox            a page that is announced again while it waits is one announcement
   inbox    -> wanted           after `signals.delay_s`, unless the capture is younger than `signals.max_age_s`
+  inbox    -> outbox           at the same time, if another node crawls the page (for_other_nodes.py)
   arrivals -> frontier         an unknown page becomes known, just before its first visit is committed
   visits   -> frontier         a page that the cache does not have is queued like others, if the settings say so
 
@@ -17,11 +18,9 @@ Each announcement's result is counted, once: `updated`, `new`, `discarded` (the 
 
 from __future__ import annotations
 
-import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -29,7 +28,7 @@ from typing import NamedTuple
 from teia.clock import Clock
 from teia.config.sections import Config, SignalsSettings
 from teia.crawler.open_cell import Cell, Touched
-from teia.crawler.signals_in.for_other_nodes import ForwardedSignals, HostOwners, store_forwarded
+from teia.crawler.signals_in.for_other_nodes import HostOwners
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.fetch_now import visit_soon
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
@@ -61,8 +60,6 @@ SOON_KINDS = ("indexnow", "websub")
 DEPTH = 1
 """Depth of an announced page without links to it: as if it were one hop from a seed."""
 
-_log = logging.getLogger(__name__)
-
 
 class CacheRequest(NamedTuple):
     """A page to request from the cache: its URL in the frontier, and the time of the capture (0: there is none).
@@ -92,7 +89,7 @@ class Announcements:
     ) -> None:
         self._cells, self._clock = cells, clock
         self._inbox: AnnouncementInbox | None = None
-        self._path = Path()
+        self.path = Path()
         self._settings = SignalsSettings()
         self._is_in_scope: Callable[[str], bool] = lambda _: False
         self._every_s = 0.0
@@ -108,19 +105,19 @@ class Announcements:
         """Arrivals of hosts that this node does not crawl any more; the loop drops them."""
         self.visits: deque[str] = deque(maxlen=MAX_RECEIVED)
         self.owners = owners or HostOwners(host_to_cell(starts))
-        self.forwarded: deque[ForwardedSignals] = deque()
-        """Messages of other nodes, until the next check."""
+        self.has_forwarded = False
+        """True after another node has put something into the inbox; it may not have been expected."""
         self._config = Config()
         self._hubs: deque[tuple[str, str, str]] = deque(maxlen=MAX_HUBS)
 
     def prepare(self, path: Path, config: Config, is_in_scope: Callable[[str], bool]) -> None:
         """Set the path of the inbox and the scope test; nothing else happens before `open`."""
-        self._path, self._settings, self._is_in_scope, self._config = path, config.signals, is_in_scope, config
+        self.path, self._settings, self._is_in_scope, self._config = path, config.signals, is_in_scope, config
         self._every_s = config.commit.every_s
 
     def open(self) -> AnnouncementInbox:
         """Open the inbox and start taking announcements."""
-        self._inbox = open_inbox(self._path)
+        self._inbox = open_inbox(self.path)
         self._inbox.db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
         return self._inbox
 
@@ -129,19 +126,16 @@ class Announcements:
         inbox = self._get_inbox()
         if inbox is not None:
             self._store_hubs()
-            with sqlite_errors(self._path):
+            with sqlite_errors(self.path):
                 inbox.db.execute(f"PRAGMA busy_timeout = {BUSY_AT_END_MS}")
                 with unless_busy():
                     self._store_received(inbox)
-                    self._store_forwarded(inbox)
                 inbox.close()
             self._inbox = None
-            if self.forwarded:
-                _log.warning("%s is busy: %d messages of other nodes were dropped", self._path, len(self.forwarded))
 
     def _get_inbox(self) -> AnnouncementInbox | None:
         """Return the inbox; if it is not open, open it when another node has forwarded something."""
-        return self.open() if self._inbox is None and self.forwarded else self._inbox
+        return self.open() if self._inbox is None and self.has_forwarded else self._inbox
 
     # -- the loop's side -----------------------------------------------------------------------------------
 
@@ -181,7 +175,7 @@ class Announcements:
     def is_waiting(self) -> bool:
         """True if the commit thread has something to do here; checks are as far apart as commits."""
         if self._inbox is None:
-            return bool(self.forwarded)
+            return self.has_forwarded
         return bool(self.arrivals) or self._clock.ticks_s() >= self._process_at
 
     # -- the commit thread's side --------------------------------------------------------------------------
@@ -194,9 +188,8 @@ class Announcements:
         touched = self._absorb()
         if self._clock.ticks_s() >= self._process_at:
             self._process_at = self._clock.ticks_s() + self._every_s
-            with sqlite_errors(self._path), unless_busy():
+            with sqlite_errors(self.path), unless_busy():
                 self._store_received(inbox)
-                self._store_forwarded(inbox)
                 self._process_due(inbox, touched)
             self._store_hubs()
         return touched
@@ -207,7 +200,7 @@ class Announcements:
             from teia.crawler.signals_in.websub import store_hubs  # only for collections with WebSub
 
             found = [self._hubs.popleft() for _ in range(len(self._hubs))]
-            if not store_hubs(self._path.with_name("hubs.sqlite"), found, self._config, self._clock.now_s()):
+            if not store_hubs(self.path.with_name("hubs.sqlite"), found, self._config, self._clock.now_s()):
                 self._hubs.extendleft(reversed(found))
 
     def _store_received(self, inbox: AnnouncementInbox) -> None:
@@ -231,15 +224,6 @@ class Announcements:
                 self._counted.update(counted)
             raise
 
-    def _store_forwarded(self, inbox: AnnouncementInbox) -> None:
-        """Write messages of other nodes; keep for the next time those that cannot be written now."""
-        while self.forwarded:
-            from teia.crawler.signals_in.indexnow import receive_forwarded  # only for nodes that were sent something
-
-            store_forwarded(inbox, self.forwarded[0], partial(receive_forwarded, now_s=self._clock.now_s()))
-            # Dropped only after its transaction.
-            self.forwarded.popleft()
-
     def _process_due(self, inbox: AnnouncementInbox, touched: Touched) -> None:
         """Take out due announcements; they are deleted from the inbox first, so that none is acted on twice."""
         now_s = self._clock.now_s()
@@ -260,7 +244,7 @@ class Announcements:
 
     def _take_due(self, inbox: AnnouncementInbox, kind: str, before_s: float, limit: int) -> list[Announcement]:
         due = inbox.due(kind, before_s, limit)
-        # Forwarded before it is deleted: a crash between the two sends it twice, which is harmless.
+        # Posted before it is deleted: a crash between the two sends it twice, which is harmless.
         if due:
             due = self._forward(inbox, kind, due)
         if due:
@@ -268,12 +252,12 @@ class Announcements:
         return due
 
     def _forward(self, inbox: AnnouncementInbox, kind: str, due: Sequence[Announcement]) -> list[Announcement]:
-        """Forward announcements for other nodes; return those for this node."""
+        """Post announcements for other nodes; return those for this node."""
         from teia.crawler.signals_in.indexnow import KEY_FILE, forward_key_files
 
         if kind == KEY_FILE:
             return forward_key_files(inbox, due, self.owners)
-        away = self.owners.forward(due)
+        away = self.owners.forward(inbox, kind, due)
         self.count("passed_on", len(away), kind)
         if away:
             inbox.settle(kind, [each.url for each in away])

@@ -46,14 +46,15 @@ KINDS = {INDEXNOW: SignalKind.INDEXNOW, "websub": SignalKind.WEBSUB}
 def receive(path: Path, ping: IndexNowPing, clock: Clock) -> str:
     """Receive a ping for the collection with this inbox; return the state of its key."""
     with closing(open_inbox(path)) as inbox, sqlite_errors(path):
-        keys = IndexNowKeys(inbox.db)
-        keys.prepare()
+        IndexNowKeys(inbox.db).prepare()
         with transaction(inbox.db):
             inbox.count(INDEXNOW, {"received": len(ping.urls), "foreign": ping.refused})
-            return _receive(inbox, keys, ping, clock.now_s())
+            return receive_uncounted(inbox, ping, clock.now_s())
 
 
-def _receive(inbox: AnnouncementInbox, keys: IndexNowKeys, ping: IndexNowPing, now_s: float) -> str:
+def receive_uncounted(inbox: AnnouncementInbox, ping: IndexNowPing, now_s: float) -> str:
+    """Receive a ping into an open inbox that has the tables; another node may have counted it already."""
+    keys = IndexNowKeys(inbox.db)
     state, counts = keys.state(ping, now_s), {}
     if state == VERIFIED:
         inbox.put(Announcement(url, INDEXNOW, ping.reported_s or now_s, now_s) for url in ping.urls)
@@ -77,11 +78,6 @@ def count_refused(path: Path, what: str) -> None:
 
 
 # ---- the commit thread's side ---------------------------------------------------------------------------------------
-
-
-def receive_forwarded(inbox: AnnouncementInbox, ping: IndexNowPing, now_s: float) -> None:
-    """Receive a ping that another node has received and counted, into an open inbox that has the tables."""
-    _receive(inbox, IndexNowKeys(inbox.db), ping, now_s)
 
 
 def prove_keys(
@@ -125,10 +121,10 @@ def forward_key_files(inbox: AnnouncementInbox, due: Sequence[Announcement], own
 def _forward_keys(
     inbox: AnnouncementInbox, keys: IndexNowKeys, those: Sequence[IndexNowKey], owners: HostOwners
 ) -> None:
-    """Send keys to their owners; URLs that arrive for a key meanwhile are sent at the next check."""
+    """Post keys to their owners; URLs that arrive for a key meanwhile are posted at the next check."""
     if not those:
         return
-    sent = owners.forward_keys(keys, those)
+    sent = owners.forward_keys(inbox, INDEXNOW, those)
     with transaction(inbox.db):
         for key, urls in sent.items():
             keys.remove(key, urls)

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Coroutine
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,8 +18,8 @@ from teia.clock import VirtualClock
 from teia.cluster.cells.log import CellLost, TooLarge
 from teia.cluster.cells.open_cells import ClusterCells, OwnTail, _in_thread, prepare_cells
 from teia.cluster.cells.publish import LogJournal
-from teia.cluster.cells.site_homes import FORWARDED, SiteHomes
-from teia.cluster.crawl.commit import MAX_BULKS, MERGE_WITHIN_S, CellExchange
+from teia.cluster.cells.site_homes import SiteHomes
+from teia.cluster.crawl.commit import DIRECT_FORMAT, MAX_BULKS, MERGE_WITHIN_S, CellExchange
 from teia.config.sections import Config
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.open_cell import Cell, note_position
@@ -27,9 +27,10 @@ from teia.crawler.signals_in.announcements import Announcements, open_announceme
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals
 from teia.errors import ClusterError, DiskFull
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.journal import NEWEST_FORMAT
+from teia.frontier.cell.journal import NEWEST_FORMAT, STATEMENTS
 from teia.frontier.cell.rows import FoundUrl
 from teia.signals.announce import PROXY, Announcement, open_inbox
+from teia.signals.indexnow import IndexNowKeys, IndexNowPing
 from teia.store.archive import Position
 from teia.store.root import CellFolder, open_root
 from tests.cluster.kept import found
@@ -306,7 +307,17 @@ class Full:
         assert not published
 
 
-def test_announcements_of_other_nodes_are_taken_up_once_however_often_their_commit_fails(tmp_path: Path) -> None:
+PAGE = Announcement("http://a.test/", PROXY, 5.0, 6.0, 3)
+PING = IndexNowPing("a.test", "0123456789", "http://a.test/0123456789.txt", ("http://a.test/p",), 0, 7.0)
+OLD_MESSAGE = (
+    b"signal\x92\x91\x95\xaehttp://a.test/\xa5proxy\xcb@\x14\x00\x00\x00\x00\x00\x00\xcb@\x18\x00\x00\x00\x00\x00"
+    b"\x00\x03\x91\x96\xa6a.test\xaa0123456789\xbchttp://a.test/0123456789.txt\x91\xafhttp://a.test/p\x00\xcb@\x1c"
+    b"\x00\x00\x00\x00\x00\x00"
+)
+"""A page and a ping, as a node of the version before sends them and reads them."""
+
+
+def test_signals_of_older_nodes_are_taken_up_once_however_often_their_commit_fails(tmp_path: Path) -> None:
     """And also by a node that expected none: its inbox is made for them."""
     with closing(FrontierCell(tmp_path / "frontier.sqlite", journal=Full(3))) as frontier:
         listener = Listener(cell_1=0)
@@ -315,17 +326,28 @@ def test_announcements_of_other_nodes_are_taken_up_once_however_often_their_comm
         committer.cells[1].frontier = frontier
         committer.homes = SiteHomes([0], [(1, frontier)])
         committer.announced = announced
-        page = Announcement("http://a.test/", PROXY, 5.0, 6.0)
         with open_announcements(announced, tmp_path / "signals.sqlite", Config(), lambda _: True):
-            committer.inbox.append((1, 10, FORWARDED + msgspec.msgpack.encode(ForwardedSignals([page]))))
+            committer.inbox.append((1, 10, OLD_MESSAGE))
             for _ in range(3):
                 with pytest.raises(DiskFull):
                     listener.hear()
-                assert not announced.forwarded
             assert not announced.is_waiting
+            assert not announced.path.exists()
             listener.hear()
-            assert list(announced.forwarded) == [ForwardedSignals([page])]
             assert announced.is_waiting
-    inbox = open_inbox(tmp_path / "signals.sqlite")
-    assert inbox.due(PROXY, 1e12, 10) == [page]
-    inbox.close()
+    with closing(open_inbox(tmp_path / "signals.sqlite")) as inbox:
+        assert inbox.due(PROXY, 1e12, 10) == [PAGE]
+        (key,) = IndexNowKeys(inbox.db).pending_keys(10)
+        assert IndexNowKeys(inbox.db).waiting_for(key) == [("http://a.test/p", 7.0)]
+
+
+@pytest.mark.parametrize("newest", [STATEMENTS, DIRECT_FORMAT - 1, NEWEST_FORMAT])
+def test_signals_are_sent_by_the_log_as_long_as_an_older_node_is_there(newest: int) -> None:
+    """That node subscribes to no signals, and reads what is in its log; the others read both."""
+    posted: list[tuple[int, bytes]] = []
+    journal = SimpleNamespace(format=newest, post=lambda cell, bulk: posted.append((cell, bulk)))
+    listener = Listener(cell_1=0)
+    listener.committer.cells[1].frontier = SimpleNamespace(journal=journal, transaction=nullcontext)  # type: ignore[assignment]
+    is_sent = listener.committer._send_signals_by_log([(7, ForwardedSignals([PAGE], [PING]))] * 40)
+    assert is_sent is (newest < DIRECT_FORMAT)
+    assert posted == [(7, OLD_MESSAGE)] * 40 * is_sent

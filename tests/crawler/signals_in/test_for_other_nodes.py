@@ -1,28 +1,20 @@
-"""Announcements of pages that another node crawls: sent there whole, once, and not forgotten before."""
+"""Announcements of pages that another node crawls: posted whole, once, and not forgotten before."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from teia.clock import VirtualClock
-from teia.crawler.signals_in.for_other_nodes import MAX_URLS, ForwardedSignals, HostOwners, Message, store_forwarded
-from teia.crawler.signals_in.indexnow import (
-    INDEXNOW,
-    KEY_FILE,
-    forward_key_files,
-    prove_keys,
-    receive,
-    receive_forwarded,
-)
+from teia.crawler.signals_in.for_other_nodes import MAX_URLS, ForwardedSignals, HostOwners, Message
+from teia.crawler.signals_in.indexnow import INDEXNOW, KEY_FILE, forward_key_files, prove_keys, receive
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
-from teia.signals.announce import PROXY, Announcement, AnnouncementInbox, open_inbox
+from teia.signals.announce import PROXY, Announcement, AnnouncementInbox, counts_in, open_inbox
 from teia.signals.indexnow import IndexNowKeys, read_ping
 from tests.crawler.offline import offline_crawl
 
@@ -31,33 +23,41 @@ HERE, THERE = "http://a.test/", "http://b.test/"
 
 
 class Others:
-    """Another node, which keeps all hosts but a.test, and may be away."""
+    """Another node, which owns all hosts but a.test; `meanwhile` happens while something is posted to it."""
 
     def __init__(self) -> None:
-        self.sent: list[Message] = []
         self.times = 0
-        self.is_away = False
         self.meanwhile: Callable[[], object] = lambda: None
 
     @property
     def elsewhere(self) -> HostOwners:
-        return HostOwners(lambda host: 7 if host == "b.test" else 0, lambda host: host == "a.test", self._send)
+        return HostOwners(lambda host: 7 if host == "b.test" else 0, lambda host: host == "a.test", self._by_log)
 
-    def _send(self, messages: Sequence[Message]) -> None:
-        if self.is_away:
-            raise ClusterError("away")
+    def _by_log(self, messages: Sequence[Message]) -> bool:
+        assert messages
         self.times += 1
-        for cell, passed in messages:
-            bulk = msgspec.msgpack.encode(passed)
-            self.sent.append((cell, msgspec.msgpack.decode(bulk, type=ForwardedSignals)))
         self.meanwhile()
+        return False
+
+
+def fail() -> None:
+    raise ClusterError("killed")
+
+
+def posted(inbox: AnnouncementInbox) -> list[Message]:
+    """The messages that wait for other nodes, the oldest first."""
+    rows = inbox.db.execute("SELECT cell, message, urls FROM outgoing ORDER BY number").fetchall()
+    messages = [(cell, msgspec.msgpack.decode(message, type=ForwardedSignals)) for cell, message, _ in rows]
+    counted = [len(each.announced) + sum(len(ping.urls) for ping in each.pings) for _, each in messages]
+    assert counted == [urls for _, _, urls in rows]
+    return messages
 
 
 def waiting(inbox: AnnouncementInbox, kind: str) -> list[Announcement]:
     return inbox.due(kind, 1e12, 10_000)
 
 
-def test_what_is_for_others_is_sent_and_then_forgotten_and_what_is_ours_is_taken(tmp_path: Path) -> None:
+def test_what_is_for_others_is_posted_and_then_forgotten_and_what_is_ours_is_taken(tmp_path: Path) -> None:
     others = Others()
     with offline_crawl({HERE: "<p>one"}, tmp_path, HERE, signals__indexnow=True) as crawl:
         announced = crawl.crawl.committer.announced
@@ -67,15 +67,38 @@ def test_what_is_for_others_is_sent_and_then_forgotten_and_what_is_ours_is_taken
         assert inbox is not None
         given = [Announcement(url, kind, 5.0, 6.0, 2) for url in (HERE, THERE) for kind in (PROXY, INDEXNOW)]
         inbox.put(given)
-        others.is_away = True
-        with pytest.raises(ClusterError, match="away"):
+        others.meanwhile = fail
+        with pytest.raises(ClusterError, match="killed"):
             announced._take_due(inbox, PROXY, 10.0, 64)
         assert len(waiting(inbox, PROXY)) == 2
-        others.is_away = False
+        others.meanwhile = lambda: None
         for kind in (PROXY, INDEXNOW):
             assert [each.url for each in announced._take_due(inbox, kind, 10.0, 64)] == [HERE]
             assert not waiting(inbox, kind)
-        assert others.sent == [(7, ForwardedSignals([each])) for each in given if each.url == THERE]
+        assert posted(inbox) == [(7, ForwardedSignals([each])) for each in given if each.url == THERE]
+
+
+def test_an_outbox_is_read_by_cell_and_what_arrived_is_removed(tmp_path: Path) -> None:
+    with closing(open_inbox(tmp_path / "signals.sqlite")) as inbox:
+        assert inbox.posted_to() == []
+        for number, cell in enumerate([7, 0, 7, 3]):
+            inbox.post(PROXY, cell, b"%d" % number, 1)
+        assert inbox.posted_to() == [0, 3, 7]
+        got = []
+        while (first := inbox.first_posted(7)) is not None:
+            got.append(first[1])
+            inbox.acknowledge(first[0])
+        assert got == [b"0", b"2"]
+        assert inbox.posted_to() == [0, 3]
+
+
+def test_an_outbox_for_a_node_that_stays_away_is_bounded_and_drops_are_counted(tmp_path: Path) -> None:
+    with closing(open_inbox(tmp_path / "signals.sqlite")) as inbox:
+        small = AnnouncementInbox(inbox.db, most=10)
+        for _ in range(3):
+            small.post(PROXY, 7, b"message", 4)
+        assert len(inbox.db.execute("SELECT * FROM outgoing").fetchall()) == 2
+    assert counts_in(tmp_path / "signals.sqlite") == {PROXY: {"dropped": 4}}
 
 
 def nobody(host: str) -> FrontierCell:
@@ -88,26 +111,17 @@ def test_a_key_that_others_have_to_look_at_goes_with_all_that_waits_for_it(tmp_p
     assert receive(path, read_ping(KEY, urls), clock) == "asked"
     inbox = open_inbox(path)
     keys = IndexNowKeys(inbox.db)
-    others.is_away = True
-    with pytest.raises(ClusterError, match="away"):
+    others.meanwhile = fail
+    with pytest.raises(ClusterError, match="killed"):
         prove_keys(inbox, keys, nobody, clock.now_s(), others.elsewhere)
     assert len(keys.pending_keys(10)) == 1
-    others.is_away = False
+    others.meanwhile = lambda: None
     prove_keys(inbox, keys, nobody, clock.now_s(), others.elsewhere)
     assert not keys.pending_keys(10)
     assert inbox.counts()[INDEXNOW]["passed_on"] == len(urls)
+    assert [cell for cell, _ in posted(inbox)] == [7, 7, 7]
+    assert [len(passed.pings[0].urls) for _, passed in posted(inbox)] == [MAX_URLS, MAX_URLS, 1]
     inbox.close()
-    assert [len(passed.pings[0].urls) for _, passed in others.sent] == [MAX_URLS, MAX_URLS, 1]
-
-    far = open_inbox(tmp_path / "far.sqlite")  # whoever keeps b.test, and has heard of no key yet
-    for _ in range(2):  # what comes twice is one announcement
-        for cell, passed in others.sent:
-            assert cell == 7
-            store_forwarded(far, passed, partial(receive_forwarded, now_s=clock.now_s()))
-    (key,) = IndexNowKeys(far.db).pending_keys(10)
-    assert sorted(url for url, _ in IndexNowKeys(far.db).waiting_for(key)) == sorted(urls)
-    assert [each.url for each in waiting(far, KEY_FILE)] == [f"{THERE}{KEY}.txt"]
-    far.close()
 
 
 def test_pings_of_a_key_that_is_being_forwarded_are_forwarded_with_the_next_check(tmp_path: Path) -> None:
@@ -121,7 +135,7 @@ def test_pings_of_a_key_that_is_being_forwarded_are_forwarded_with_the_next_chec
     assert len(keys.pending_keys(10)) == 1
     others.meanwhile = lambda: None
     prove_keys(inbox, keys, nobody, clock.now_s(), others.elsewhere)
-    assert [passed.pings[0].urls for _, passed in others.sent] == [(f"{THERE}one",), (f"{THERE}two",)]
+    assert [passed.pings[0].urls for _, passed in posted(inbox)] == [(f"{THERE}one",), (f"{THERE}two",)]
     assert not keys.pending_keys(10)
     assert inbox.counts()[INDEXNOW]["passed_on"] == 2
     inbox.close()
@@ -136,17 +150,17 @@ def test_a_key_whose_host_becomes_ours_before_it_was_sent_is_looked_for_here(tmp
         announced.owners = others.elsewhere
         inbox = announced._inbox
         assert inbox is not None
-        receive(announced._path, read_ping(KEY, [f"{THERE}page"]), clock)
-        receive(announced._path, read_ping("other-key-1", [f"{THERE}x"], f"{THERE}{KEY}.txt"), clock)  # the same file
-        others.is_away = True
-        with pytest.raises(ClusterError, match="away"):
+        receive(announced.path, read_ping(KEY, [f"{THERE}page"]), clock)
+        receive(announced.path, read_ping("other-key-1", [f"{THERE}x"], f"{THERE}{KEY}.txt"), clock)  # the same file
+        others.meanwhile = fail
+        with pytest.raises(ClusterError, match="killed"):
             announced._take_due(inbox, KEY_FILE, 1e12, 64)
         assert [each.url for each in waiting(inbox, KEY_FILE)] == [f"{THERE}{KEY}.txt"]
-        others.is_away = False
+        others.meanwhile = lambda: None
         assert not announced._take_due(inbox, KEY_FILE, 1e12, 64)
         assert not waiting(inbox, KEY_FILE)
         assert not IndexNowKeys(inbox.db).pending_keys(10)
-        assert {ping.key for _, passed in others.sent for ping in passed.pings} == {KEY, "other-key-1"}
+        assert {ping.key for _, passed in posted(inbox) for ping in passed.pings} == {KEY, "other-key-1"}
 
 
 def test_a_key_file_that_no_key_needs_any_more_is_forgotten(tmp_path: Path) -> None:
@@ -158,7 +172,7 @@ def test_a_key_file_that_no_key_needs_any_more_is_forgotten(tmp_path: Path) -> N
     others = Others()
     assert not forward_key_files(inbox, waiting(inbox, KEY_FILE), others.elsewhere)
     assert not waiting(inbox, KEY_FILE)
-    assert not others.sent
+    assert not posted(inbox)
     inbox.close()
 
 
@@ -172,37 +186,9 @@ def test_all_keys_of_one_look_are_sent_at_once_and_those_of_a_cell_together(tmp_
     inbox = open_inbox(path)
     assert not forward_key_files(inbox, waiting(inbox, KEY_FILE), others.elsewhere)
     assert others.times == 1
-    assert sorted((cell, len(passed.pings)) for cell, passed in others.sent) == [(0, 27), (7, 3)]
+    assert sorted((cell, len(passed.pings)) for cell, passed in posted(inbox)) == [(0, 27), (7, 3)]
     assert not IndexNowKeys(inbox.db).pending_keys(100)
     assert not waiting(inbox, KEY_FILE)
     prove_keys(inbox, IndexNowKeys(inbox.db), nobody, clock.now_s(), others.elsewhere)
     assert others.times == 1
     inbox.close()
-
-
-def test_pages_wait_for_their_key_from_their_report_on_and_are_received_once(tmp_path: Path) -> None:
-    """However often the host's keeper changes: else a week may begin anew each time."""
-    others, path, clock = Others(), tmp_path / "signals.sqlite", VirtualClock()
-    told = []
-    for number in range(3):
-        asyncio.run(clock.advance(60.0))
-        told.append((f"{THERE}p{number}", clock.now_s()))
-        receive(path, read_ping(KEY, [f"{THERE}p{number}"]), clock)
-    inbox = open_inbox(path)
-    prove_keys(inbox, IndexNowKeys(inbox.db), nobody, clock.now_s(), others.elsewhere)
-    assert inbox.counts()[INDEXNOW] == {"received": 3, "passed_on": 3}
-    inbox.close()
-    asyncio.run(clock.advance(3600.0))
-    far = open_inbox(tmp_path / "far.sqlite")
-    for _, passed in others.sent:
-        store_forwarded(far, passed, partial(receive_forwarded, now_s=clock.now_s()))
-    keys = IndexNowKeys(far.db)
-    (key,) = keys.pending_keys(10)
-    assert key.since_s == clock.now_s()
-    assert keys.waiting_for(key) == told
-    assert not far.counts().get(INDEXNOW)
-    keys.settle(key, is_proved=True, now_s=clock.now_s())
-    for _, passed in others.sent:
-        store_forwarded(far, passed, partial(receive_forwarded, now_s=clock.now_s()))
-    assert sorted((each.url, each.reported_s) for each in waiting(far, INDEXNOW)) == told
-    far.close()
