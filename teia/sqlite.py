@@ -61,6 +61,8 @@ class Schema:
     renamed: Renamed = field(default_factory=dict)
     """Names of the version before, with the present ones."""
     mode: int = PUBLIC
+    added_columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By table: columns of the present `ddl` that older files of its version may lack, with their definitions."""
 
     @property
     def readable(self) -> set[int]:
@@ -85,6 +87,8 @@ def open_database(
                 _run_to_version(db, schema.ddl, schema.version)
             if _check_version(path, db, schema) != schema.version:
                 rename_tables(db, schema.renamed, schema.version)
+            for table, columns in schema.added_columns.items():
+                _add_columns(db, table, columns)
             db.executescript(schema.added)
         except BaseException:
             db.close()
@@ -123,6 +127,14 @@ _INDEXES = "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ?
 
 def _columns(db: sqlite3.Connection, table: str) -> list[str]:
     return [str(row[1]) for row in db.execute(f'PRAGMA main.table_info("{table}")')]
+
+
+def _add_columns(db: sqlite3.Connection, table: str, columns: Mapping[str, str]) -> None:
+    if columns.keys() <= set(_columns(db, table)):
+        return
+    with transaction(db):
+        for name in columns.keys() - set(_columns(db, table)):  # another process may have added some meanwhile
+            db.execute(f'ALTER TABLE "{table}" ADD COLUMN "{name}" {columns[name]}')
 
 
 def inverse(renamed: Renamed) -> Renamed:

@@ -284,7 +284,9 @@ def test_a_file_of_the_version_before_gets_the_names_of_today(tmp_path: Path, na
     create_database(path, ddl, today.version - 1)
     for open_file in (open_to_read, open_database, open_to_read):  # as it is, migrated, and again
         with closing(open_file(path, today)) as db:
-            assert {table: db.execute(f"SELECT * FROM {table}").fetchall() for table in rows} == rows
+            found = {table: db.execute(f"SELECT * FROM {table}").fetchall() for table in rows}
+            # Columns that a writer adds come last.
+            assert {table: [row[: len(rows[table][0])] for row in found[table]] for table in found} == rows
     with closing(open_to_read(path, today)) as db, closing(open_database(tmp_path / "new", today)) as new:
         assert columns(db) == columns(new)
 

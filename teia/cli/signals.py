@@ -17,7 +17,11 @@ from teia.errors import UsageError
 app = typer.Typer(help="Change signals: Squid caches, access logs, pings of sites.", no_args_is_help=True)
 
 Socket = Annotated[
-    Path | None, typer.Argument(metavar="SOCKET", help="Socket of the crawler (its setting signals.socket).")
+    Path | None,
+    typer.Argument(
+        metavar="SOCKET",
+        help="Socket of the crawler (signals.socket); SOCKET@NAME names one of several caches (signals.caches).",
+    ),
 ]
 Queries = Annotated[
     bool, typer.Option("--queries", help="Announce URLs with a query string too; they may contain personal data.")
@@ -40,6 +44,7 @@ DESCRIPTIONS = {
     "malformed": "malformed lines or messages",
     "dropped": "dropped: the crawler was not listening, or the queue was full",
     "no_document": "ignored: images, style sheets and scripts, by name",
+    "unknown_cache": "ignored: caches that signals.caches does not name",
     "out_of_scope": "out of scope",
     "echoes": "requests of teia itself to the cache",
     "in_scope": "announcements in scope",

@@ -369,6 +369,12 @@ class SignalsSettings:
         " they are fetched from their servers",
         of_machine=ADMIN,
     )
+    caches: tuple[str, ...] = setting(
+        (),
+        "several caches, NAME=ADDRESS:PORT: pages that the helper of one announces (SOCKET@NAME) are fetched from it"
+        " instead of signals.proxy",
+        of_machine=ADMIN,
+    )
     delay_s: float = setting(
         10.0,
         "delay before an announced page is requested from the cache, which needs time to store it",

@@ -18,7 +18,7 @@ from teia.crawler.child.messages import ReadSettings, encode
 from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import AddressOverrides, proxy_of
+from teia.fetch.overrides import AddressOverrides, read_caches
 from teia.frontier.cell.reconsider import ReconsideredUrl
 from teia.frontier.cell.schema import AS_SITEMAP, BY_REQUISITE, BY_SEED
 from teia.frontier.queue.host_rules import agreements, budget_of, host_budgets, host_delays
@@ -192,7 +192,7 @@ def check_crawl(config: Config) -> None:
         )
     # Each of these raises ConfigError for a text that it cannot read; the values are made again when used.
     AddressGuard(config.fetch.allow_nets)
-    proxy_of(config.signals.proxy)
+    read_caches(config.signals.proxy, config.signals.caches)
     parse_base_url(config.signals.websub)
     Networks(config.courtesy.cdn_nets)
     host_delays(config.courtesy.host_delays)

@@ -1,4 +1,4 @@
-"""The proxy collector (C7): announced pages are taken from the operator's cache, if the cache holds them.
+"""The proxy collector (C7): announced pages are taken from the cache that announced them, if it holds them.
 
 A cached page costs its server nothing, so the collector neither waits for a politeness delay nor starts one. Everything
 else is as with a page that was fetched: scope, robots.txt (fetched from the server, with its delay, where it is not
@@ -9,7 +9,7 @@ capture, or that is no document, is ignored.
 `Cache-Control: only-if-cached` keeps the cache from requesting the page from its server. A page that the cache does not
 have (504) is skipped, or visited by the crawler like any page, as `signals.not_cached` says. A proxy may ignore that
 directive. So an answer must show that it comes from a cache, by `Age` or Squid's `X-Cache`. Until one did, the
-collector requests one page at a time; after one did not, it stops requesting for a while.
+collector requests one page at a time; after one did not, it stops requesting for a while. Each cache counts by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from mimetypes import guess_type
@@ -35,7 +35,7 @@ from teia.crawler.signals_in.announcements import CacheArrival, CacheRequest
 from teia.crawler.visit import ActiveVisit
 from teia.errors import ConfigError, TeiaError
 from teia.fetch.fetcher import Fetcher, FetchRequest
-from teia.fetch.overrides import proxy_of
+from teia.fetch.overrides import read_caches
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.frontier.traps.shapes import trap_of
 from teia.records import Fetched, Outcome
@@ -83,6 +83,22 @@ def is_from_cache(head: bytes) -> bool:
     return statuses[-1].lower() == b"hit" if statuses else _AGE.search(head) is not None
 
 
+@dataclass(slots=True)
+class CacheProxy:
+    """One of the operator's caches, as the collector uses it."""
+
+    address: str
+    port: int
+    under_way: int = 0
+    pause_ticks: int = 0
+    max_in_flight: int = 1
+    has_warned: bool = False
+
+    @property
+    def has_room(self) -> bool:
+        return not self.pause_ticks and self.under_way < self.max_in_flight
+
+
 class ProxyCollector:
     """One collection's announcements, from datagram to commit; lives on the loop."""
 
@@ -99,14 +115,11 @@ class ProxyCollector:
         self._robots, self._schedule, self._clock = robots, schedule, clock
         assert crawl.committer.announced is not None, "a collection with a socket takes announcements"
         self._announced = crawl.committer.announced
-        self._proxy = proxy_of(crawl.config.signals.proxy)
+        signals = crawl.config.signals
+        self._caches = {name: CacheProxy(*at) for name, at in read_caches(signals.proxy, signals.caches).items()}
         self._second_s = clock.factor if isinstance(clock, FastClock) else 1.0  # the cache uses real seconds
         self._waiting: dict[CacheRequest, int] = {}
         self._requested: OrderedDict[str, float] = OrderedDict()
-        self._under_way = 0
-        self._pause_ticks = 0
-        self._max_in_flight = 1
-        self._has_warned = False
 
     # -- announcements in ----------------------------------------------------------------------------------
 
@@ -114,9 +127,12 @@ class ProxyCollector:
         """Process a datagram: add the helper's counts, keep the URLs that are in scope."""
         for what, number in datagram.counts.items():
             self._announced.count(what, number)
-        if self._crawl.state.is_active:
+        if datagram.cache and datagram.cache not in self._caches:
+            self._announced.count("unknown_cache", len(datagram.urls))
+        elif self._crawl.state.is_active:
             room = self._announced.room
-            self._announced.receive(url for url in map(self._in_scope, datagram.urls[:room]) if url is not None)
+            urls = [url for url in map(self._in_scope, datagram.urls[:room]) if url is not None]
+            self._announced.receive(urls, datagram.cache)
             self._announced.count("dropped", len(datagram.urls[room:]))
 
     def _in_scope(self, text: str) -> str | None:
@@ -145,22 +161,36 @@ class ProxyCollector:
     # -- requests to the cache -----------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Request wanted pages from the cache, a limited number at a time."""
-        self._pause_ticks = max(0, self._pause_ticks - 1)
+        """Request wanted pages from their caches, a limited number at a time."""
+        for each in self._caches.values():
+            each.pause_ticks = max(0, each.pause_ticks - 1)
         while self._announced.absorbed:
             self._submit(self._announced.absorbed.popleft())
         while self._announced.refused:
             self._drop(self._announced.refused.popleft(), "refused")
-        if self._crawl.state is not CrawlState.RUNNING or self._pause_ticks:
+        if self._crawl.state is not CrawlState.RUNNING:
             return
         # A copy, because `_consider` changes the dictionary.
         for wanted, ticks in list(self._waiting.items()):
-            if self._under_way < self._max_in_flight:
+            cache = self._cache_of(wanted)
+            if cache is None or cache.has_room:
                 self._consider(wanted, ticks + 1)
-        while (
-            self._announced.wanted and self._under_way < self._max_in_flight and len(self._waiting) < WAITING_FOR_ROBOTS
-        ):
-            self._consider(self._announced.wanted.popleft(), 0)
+        # Each once: those whose cache has no room go behind the others, in their order.
+        for _ in range(len(self._announced.wanted)):
+            if len(self._waiting) >= WAITING_FOR_ROBOTS:
+                break
+            wanted = self._announced.wanted.popleft()
+            cache = self._cache_of(wanted)
+            if cache is None or cache.has_room:
+                self._consider(wanted, 0)
+            elif cache.pause_ticks and len(self._caches) > 1:  # else pages of the other caches would wait behind it
+                self._announced.count("unreachable")
+            else:
+                self._announced.wanted.append(wanted)
+
+    def _cache_of(self, wanted: CacheRequest) -> CacheProxy | None:
+        """Return the cache that announced a page; that of `signals.proxy` if it is not known any more."""
+        return self._caches.get(wanted.cache) or self._caches.get("")
 
     def _consider(self, wanted: CacheRequest, ticks: int) -> None:
         """Request a page from the cache, unless that is not allowed, or not yet."""
@@ -205,15 +235,16 @@ class ProxyCollector:
         self._crawl.refill_if_low(queue)
 
     def _request(self, wanted: CacheRequest, queue: HostQueue) -> None:
-        if self._proxy is None:
+        item, cache = wanted.item, self._cache_of(wanted)
+        if cache is None:
             self._announced.count("by_ourselves")
-            self._announced.visits.append(wanted.item.url)
+            self._announced.visits.append(item.url)
             return
-        item, proxy = wanted.item, self._proxy
-        visit = ActiveVisit(queue, item, proxy[0], self._clock.ticks_s(), from_cache=True)
+        visit = ActiveVisit(queue, item, cache.address, self._clock.ticks_s(), from_cache=True)
         request = FetchRequest(
             item.url,
-            *proxy,
+            cache.address,
+            cache.port,
             item.etag or None,
             item.last_modified or None,
             self._crawl.config.limits.body_bytes,
@@ -225,17 +256,17 @@ class ProxyCollector:
         if len(self._requested) > MAX_ECHOES:
             self._requested.popitem(last=False)
         self._crawl.note_start(visit)
-        self._under_way += 1
+        cache.under_way += 1
         self._announced.count("asked")
-        self._fetcher.start(request, partial(self._handle_answer, wanted, visit))
+        self._fetcher.start(request, partial(self._handle_answer, wanted, visit, cache))
 
     # -- answers of the cache ------------------------------------------------------------------------------
 
-    def _handle_answer(self, wanted: CacheRequest, visit: ActiveVisit, fetched: Fetched) -> None:
-        self._under_way -= 1
+    def _handle_answer(self, wanted: CacheRequest, visit: ActiveVisit, cache: CacheProxy, fetched: Fetched) -> None:
+        cache.under_way -= 1
         if not fetched.status:
             is_over = fetched.outcome == Outcome.SYSTEM
-            self._pause_ticks = PROXY_PAUSE_TICKS
+            cache.pause_ticks = PROXY_PAUSE_TICKS
             self._drop(visit, "given_up" if is_over else "unreachable")
             return
         if fetched.status == NOT_CACHED:
@@ -244,12 +275,12 @@ class ProxyCollector:
                 self._announced.visits.append(visit.item.url)
             return
         if fetched.status in SERVER_STATUSES and not is_from_cache(fetched.head):
-            self._mistrust(visit)
+            self._mistrust(visit, cache)
             return
         if fetched.status not in USABLE or fetched.truncated:
             self._drop(visit, "unusable")
             return
-        self._max_in_flight = AT_ONCE
+        cache.max_in_flight = AT_ONCE
         self._count_served(fetched)
         before_s = age_s(fetched.head) * self._second_s
         dated = replace(fetched, started_s=fetched.started_s - before_s)
@@ -261,14 +292,14 @@ class ProxyCollector:
             # An unknown page becomes known in the commit thread before it goes on.
             self._announced.arrivals.append(CacheArrival(visit, dated))
 
-    def _mistrust(self, visit: ActiveVisit) -> None:
+    def _mistrust(self, visit: ActiveVisit, cache: CacheProxy) -> None:
         """Stop requesting for a while: the proxy contacted a server for the crawler within its politeness delay."""
-        self._max_in_flight, self._pause_ticks = 1, MISTRUST_TICKS
+        cache.max_in_flight, cache.pause_ticks = 1, MISTRUST_TICKS
         self._drop(visit, "not_from_cache")
-        if not self._has_warned:
-            self._has_warned = True
-            proxy = self._crawl.config.signals.proxy
-            logger.warning("signals.proxy: %s ignores only-if-cached; it is tested again every ten minutes", proxy)
+        if not cache.has_warned:
+            cache.has_warned = True
+            at = f"{cache.address} port {cache.port}"
+            logger.warning("signals.proxy: %s ignores only-if-cached; it is tested again every ten minutes", at)
 
     def _count_served(self, fetched: Fetched) -> None:
         """Count pages that the cache served, and those served within a second, which is the paper's measure."""

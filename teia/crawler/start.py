@@ -39,7 +39,7 @@ from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import Destinations
 from teia.fetch.dns import CaresResolver
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import AddressOverrides, proxy_of
+from teia.fetch.overrides import AddressOverrides, read_caches
 from teia.frontier.cell.fetch_now import outcome_of, visit_soon
 from teia.frontier.cell.revisits import hosts_with_pages
 from teia.frontier.cell.schema import SCHEMA
@@ -351,7 +351,8 @@ async def open_crawler(
             schedule = HostSchedule(politeness, shared.courtesy.max_hosts)
             recover(crawls, schedule, ledger, clock, park)
             ledger.note_courtesy(CourtesyInForce.from_settings(clock.now_s(), merge_courtesy(configs)))
-            caches = [proxy for each in configs if (proxy := proxy_of(each.signals.proxy)) is not None]
+            signals = [each.signals for each in configs]
+            caches = [cache for each in signals for cache in read_caches(each.proxy, each.caches).values()]
             guard = AddressGuard(shared.fetch.allow_nets, caches=caches)
             children = shared.parse.children or os.cpu_count() or 1
             used = count_open_files() + PER_CHILD * children

@@ -12,9 +12,9 @@ range was allowed by the operator, the IPv4 address inside must still pass by it
 `allow_nets` is the operator's exception (`--allow-net 127.0.0.0/8`): inside these networks the address rule is lifted,
 and any port may be used but those of services that a crawler must never talk to and those where teia itself listens.
 
-`caches` are the operator's cache proxies (`signals.proxy`), address and port. They are near, so they may be on this
-machine or in its own network; but they are reached by requests that are meant for a cache alone (`is_cache`), and such
-requests reach nothing else. No page can lead to one.
+`caches` are the operator's cache proxies (`signals.proxy`, `signals.caches`), address and port. They are near, so they
+may be on this machine or in its own network; but they are reached by requests that are meant for a cache alone
+(`is_cache`), and such requests reach nothing else. No page can lead to one.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class AddressGuard:
         if not is_cache:
             return f"{address} port {port} is reserved for the cache proxy"
         if (address, port) not in self._caches:
-            return f"{address} port {port} is not the cache proxy of signals.proxy"
+            return f"{address} port {port} is not the cache proxy of signals.proxy or signals.caches"
         if port in self._own_ports:
             return f"port {port} is a port of teia itself"
         if port in FORBIDDEN_PORTS - CACHE_PORTS or not 1 <= port <= 65_535:

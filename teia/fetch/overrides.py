@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from teia.errors import ConfigError
 
 REMEMBERED_HOSTS = 65_536
+_CACHE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 _WITH_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*):(\d{1,5})")
 
 
@@ -68,11 +69,22 @@ def split_address(text: str, key: str) -> tuple[str, int | None]:
     return address, port
 
 
-def proxy_of(text: str) -> tuple[str, int] | None:
-    """Read `signals.proxy`, an address and a port; None where there is none."""
-    if not text:
-        return None
-    address, port = split_address(text, "signals.proxy")
+def read_caches(proxy: str, named: Iterable[str]) -> dict[str, tuple[str, int]]:
+    """Read `signals.proxy` and `signals.caches`: addresses and ports by name; the name of the first is empty."""
+    caches = {"": _read_cache(proxy, "signals.proxy")} if proxy else {}
+    for item in named:
+        name, _, where = item.strip().partition("=")
+        if not _CACHE_NAME.fullmatch(name):
+            raise ConfigError(
+                f"signals.caches: {item!r} has no name; write NAME=ADDRESS:PORT, with a NAME of lower-case letters,"
+                " digits and hyphens"
+            )
+        caches[name] = _read_cache(where, "signals.caches")
+    return caches
+
+
+def _read_cache(text: str, key: str) -> tuple[str, int]:
+    address, port = split_address(text, key)
     if port is None:
-        raise ConfigError(f"signals.proxy: {text!r} has no port; write ADDRESS:PORT, such as 127.0.0.1:3128")
+        raise ConfigError(f"{key}: {text!r} has no port; write ADDRESS:PORT, such as 127.0.0.1:3128")
     return address, port

@@ -29,7 +29,7 @@ _PRAGMAS = ("PRAGMA busy_timeout = 5000", "PRAGMA journal_mode = WAL", "PRAGMA s
 _DDL = """
 CREATE TABLE inbox (
     kind TEXT NOT NULL, url TEXT NOT NULL, reported_s REAL NOT NULL, seen_s REAL NOT NULL, times INTEGER NOT NULL,
-    PRIMARY KEY (kind, url)
+    cache TEXT NOT NULL DEFAULT '', PRIMARY KEY (kind, url)
 ) WITHOUT ROWID;
 CREATE INDEX by_age ON inbox (kind, seen_s);
 CREATE TABLE counts (kind TEXT NOT NULL, what TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (kind, what))
@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS outgoing (
 CREATE INDEX IF NOT EXISTS outgoing_by_cell ON outgoing (cell, number, urls);
 """
 _RENAMED = {"inbox": ("inbox", {"said_s": "reported_s"}), "signals_told": ("signals_pending", {"said_s": "reported_s"})}
-SCHEMA = Schema(2, _DDL, _PRAGMAS, _ADDED, _RENAMED)
+SCHEMA = Schema(2, _DDL, _PRAGMAS, _ADDED, _RENAMED, added_columns={"inbox": {"cache": "TEXT NOT NULL DEFAULT ''"}})
 """The tables of `signals.sqlite`. Those of IndexNow, which are in it too, are created when they are needed."""
 
 
@@ -50,7 +50,7 @@ class Announcement(NamedTuple):
     """One signal about a page. `url` is canonical; `reported_s` is the reported time of the change.
 
     `seen_s` is the time of its receipt. `times` counts repetitions: a signal that is received again while it
-    waits is one announcement.
+    waits is one announcement. `cache` is the name of the cache that announced it last (`signals.caches`).
     """
 
     url: str
@@ -58,6 +58,7 @@ class Announcement(NamedTuple):
     reported_s: float
     seen_s: float
     times: int = 1
+    cache: str = ""
 
 
 class AnnouncementInbox:
@@ -87,13 +88,16 @@ class AnnouncementInbox:
         room = self._most - self.waiting(kind)
         accepted = repeated = dropped = 0
         # A repetition needs no room: it only raises the count of a signal that waits already.
-        repeat_sql = "UPDATE inbox SET times = times + ?, reported_s = max(reported_s, ?) WHERE kind = ? AND url = ?"
-        for url, _, reported_s, seen_s, times in batch:
-            if self.db.execute(repeat_sql, (times, reported_s, kind, url)).rowcount:
+        repeat_sql = (
+            "UPDATE inbox SET times = times + ?, reported_s = max(reported_s, ?), cache = ? WHERE kind = ? AND url = ?"
+        )
+        for url, _, reported_s, seen_s, times, cache in batch:
+            if self.db.execute(repeat_sql, (times, reported_s, cache, kind, url)).rowcount:
                 repeated += times
                 accepted += 1
             elif room > 0:
-                self.db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?)", (kind, url, reported_s, seen_s, times))
+                row = (kind, url, reported_s, seen_s, times, cache)
+                self.db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?)", row)
                 repeated += times - 1
                 room -= 1
                 accepted += 1
@@ -109,7 +113,7 @@ class AnnouncementInbox:
     def due(self, kind: str, before_s: float, limit: int) -> list[Announcement]:
         """Return those received before a time, the oldest first; they wait until they are settled."""
         sql = """
-            SELECT url, kind, reported_s, seen_s, times FROM inbox WHERE kind = ? AND seen_s <= ?
+            SELECT url, kind, reported_s, seen_s, times, cache FROM inbox WHERE kind = ? AND seen_s <= ?
             ORDER BY seen_s LIMIT ?
         """
         return [Announcement(*row) for row in self.db.execute(sql, (kind, before_s, limit))]

@@ -32,15 +32,19 @@ URLS_AT_ONCE = 2_048
 COUNTS = frozenset({"seen", "malformed", "skipped", "private", "dropped"})
 """Counts that a helper reports; the fate of announcements in this process is not among them."""
 
-_HEADER = re.compile(rb"teia-announce 1((?: [a-z]{1,16}=[0-9]{1,9}){0,16})")
+_HEADER = re.compile(rb"teia-announce 1(?: cache=([a-z0-9][a-z0-9-]{0,30}))?((?: [a-z]{1,16}=[0-9]{1,9}){0,16})")
 
 
 @dataclass(frozen=True, slots=True)
 class Datagram:
-    """Contents of one datagram: the helper's counts since its last one, and URLs as users requested them."""
+    """Contents of one datagram: the helper's counts since its last one, and URLs as users requested them.
+
+    `cache` is the name of the cache where they did (`signals.caches`); empty: that of `signals.proxy`.
+    """
 
     counts: dict[str, int]
     urls: tuple[str, ...]
+    cache: str = ""
 
 
 MALFORMED = Datagram({"malformed": 1}, ())
@@ -52,7 +56,7 @@ def decode(datagram: bytes) -> Datagram:
     match = _HEADER.fullmatch(header)
     if match is None:
         return MALFORMED
-    pairs = (pair.split(b"=") for pair in match[1].split())
+    pairs = (pair.split(b"=") for pair in match[2].split())
     counts = {name.decode(): int(number) for name, number in pairs if name.decode() in COUNTS}
     # Before any decoding: a datagram of 65,536 bytes can hold tens of thousands of lines.
     if len(lines) > URLS_AT_ONCE:
@@ -61,7 +65,7 @@ def decode(datagram: bytes) -> Datagram:
     urls = [line.decode() for line in lines if line and line.isascii() and line.decode().isprintable()]
     if len(urls) < len(lines):
         counts["malformed"] = counts.get("malformed", 0) + len(lines) - len(urls)
-    return Datagram(counts, tuple(urls))
+    return Datagram(counts, tuple(urls), (match[1] or b"").decode())
 
 
 class PathTaken(ConfigError):

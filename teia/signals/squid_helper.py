@@ -5,6 +5,7 @@
     teia-announce-log FILE                  the same, for another log: becomes Squid's own log daemon
     teia-announce [--queries] SOCKET        as Squid's external_acl_type, url_rewrite_program or store_id_program
 
+SOCKET@NAME announces with the name of this cache (`signals.caches` of the crawler), where there are several.
 A rewriter gets a line for each request, `[channel] URL client/name user method …`, and Squid waits for one line back;
 an ACL gets `[channel] URL -`, once for each page in the time that Squid caches its answers. squid_conf.py attaches
 these. The answer is always "leave it as it is", or "no match", and is sent before anything else is done. The first
@@ -19,7 +20,7 @@ credentials is not announced, because it may reveal more about a person than abo
 query through.
 
 This is one file that needs the standard library alone, because Squid runs it as its own user, who may be unable to read
-teia. A datagram is a line `teia-announce 1` with counts since the last one, then a URL a line.
+teia. A datagram is a line `teia-announce 1` with the cache's name and counts since the last one, then a URL a line.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ NICENESS = 10
 SOCKET_PREFIX = "unix:"
 """Before a log daemon's path: it is a socket's, whether or not there is one yet."""
 
+_NAMED = re.compile(r"(.+)@([a-z0-9][a-z0-9-]{0,30})")
+
 LOG_DAEMONS = (
     "/usr/lib/squid/log_file_daemon",
     "/usr/lib64/squid/log_file_daemon",
@@ -84,6 +87,12 @@ LOG_DAEMONS = (
 _PAGE = re.compile(
     rb"https?://([^/?#\s\x00-\x1f\x7f]+)([^?#\s\x00-\x1f\x7f]*)(\?[^#\s\x00-\x1f\x7f]*)?(#.*)?", re.IGNORECASE
 )
+
+
+def split_cache(path: str) -> tuple[str, str]:
+    """Return the path of a socket, and the name of the cache behind it; empty if there is none."""
+    found = _NAMED.fullmatch(path)
+    return (path, "") if found is None else (found[1], found[2])
 
 
 class Lines:
@@ -109,7 +118,9 @@ class Announcer:
     """Announcements on their way to a socket: bounded, never waiting, counted."""
 
     def __init__(self, path: str, *, queries: bool) -> None:
-        self._path, self._queries = path, queries
+        self._path, cache = split_cache(path)
+        self._queries = queries
+        self._header = VERSION_LINE + (f" cache={cache}".encode() if cache else b"")
         self._waiting: deque[bytes] = deque()
         self._counts: Counter[str] = Counter()
         self._reported: set[int] = set()
@@ -175,7 +186,7 @@ class Announcer:
 
     def _datagram(self) -> tuple[int, bytes]:
         counts = "".join(f" {name}={number}" for name, number in sorted(self._counts.items()))
-        lines, size = [VERSION_LINE + counts.encode()], 0
+        lines, size = [self._header + counts.encode()], 0
         for url in self._waiting:
             size += len(url) + 1
             if size > DATAGRAM_BYTES and len(lines) > 1:
@@ -340,6 +351,7 @@ def is_file_log(path: str) -> bool:
 
     The socket of a crawl that does not run is missing; it is recognised by `unix:` or by its name.
     """
+    path, _ = split_cache(path)
     return not path.startswith(SOCKET_PREFIX) and not path.endswith(".sock") and not _is_socket(path)
 
 
@@ -360,14 +372,14 @@ def main(words: list[str], name: str = "") -> int:
     flags = {word for word in words if word.startswith("--")}
     paths = [word for word in words if word not in flags]
     if len(paths) != 1 or paths[0].startswith("-") or flags - {"--queries", "--log"}:
-        sys.stderr.write("usage: teia-announce [--queries] [--log] SOCKET\n")
+        sys.stderr.write("usage: teia-announce [--queries] [--log] SOCKET[@NAME]\n")
         return 2
     path, is_log = paths[0], "--log" in flags or name.endswith("-log")
     if is_log and is_file_log(path):
         write_log(path)
         return 0
     path = path.removeprefix(SOCKET_PREFIX)
-    if _is_socket(path) is False:
+    if _is_socket(split_cache(path)[0]) is False:
         _log_error(f"{path} is not a socket, nothing is written to it")
     with suppress(BrokenPipeError, KeyboardInterrupt):
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the second process is never waited for

@@ -194,6 +194,33 @@ def test_pages_that_users_request_of_one_cache_are_refreshed_by_their_owners(own
     run(main)
 
 
+@needs_squid
+def test_owners_take_a_page_from_the_cache_that_announced_it(own_nats: Nats, tmp_path: Path) -> None:
+    """Each page is in one of two caches; one node hears both, and no server is asked."""
+
+    async def main() -> None:
+        page = lambda number: WorldAnswer(200, CACHEABLE, f"<title>P</title><p>{text_of(number)}</p>".encode())  # noqa: E731
+        web = ScriptedWeb({host: {"/": page(at), "/robots.txt": robots("")} for at, host in enumerate(HOSTS)})
+        names = {name: server.address for name, server in web.names.items()}
+        with squid_process(names, name="one") as one, squid_process(names, name="two", socket=one.socket) as two:
+            signals = f'socket = "{one.socket}"\ndelay_s = 0.3\nmax_age_s = 1.0\n'
+            signals += f'caches = ["one=127.0.0.1:{one.port}", "two=127.0.0.1:{two.port}"]'
+            async with two_nodes(web, tmp_path, own_nats, signals) as nodes:
+                before = nodes.asked("/")
+                for at, host in enumerate(HOSTS):
+                    assert await asyncio.to_thread(ask, (one, two)[at % 2], nodes.lab.url(host, "/")) == 200
+
+                def came_to(what: str) -> list[int]:  # by a and b
+                    return [nodes.counts(name, "proxy").get(what, 0) for name in "ab"]
+
+                await until_async(lambda: sum(came_to("updated")) == len(HOSTS), within_s=60)
+                assert all(came_to("updated"))
+                assert sum(came_to("asked")) == len(HOSTS)
+                assert nodes.asked("/") == before
+
+    run(main)
+
+
 def test_nodes_that_listen_leave_when_nothing_is_left_to_do(own_nats: Nats, tmp_path: Path) -> None:
     """`--once`: what may still be announced is waited for by nobody."""
 

@@ -250,6 +250,24 @@ def test_a_proxy_without_a_port_is_refused_in_a_line(tmp_path: Path) -> None:
         check(configure(root, "main", None, {}, flags).config)
 
 
+@pytest.mark.parametrize(
+    ("caches", "problem"),
+    [
+        ("10.0.0.1:3128", "has no name"),
+        ("Rio=10.0.0.1:3128", "has no name"),
+        ("rio=10.0.0.1", "has no port"),
+        ("rio=squid.test:3128", "is not an address"),
+    ],
+)
+def test_a_cache_without_a_name_or_a_port_is_refused_in_a_line(tmp_path: Path, caches: str, problem: str) -> None:
+    from teia.collections.stored import check
+
+    root = open_root(tmp_path / "data", create=True)
+    flags = {"collection.seeds": ["https://example.org/"], "signals.caches": [caches]}
+    with pytest.raises(ConfigError, match=rf"signals\.caches: .* {problem}"):
+        check(configure(root, "main", None, {}, flags).config)
+
+
 def test_an_age_counts_the_second_that_it_leaves_out() -> None:
     assert age_s(b"HTTP/1.1 200 OK\r\nDate: x\r\nAge: 30\r\n\r\n") == 31.0
     assert age_s(b"HTTP/1.1 200 OK\r\n\r\n") == 1.0

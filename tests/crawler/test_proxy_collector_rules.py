@@ -58,8 +58,8 @@ class Proxy:
             crawl.clock,
         )
 
-    def announce(self, *urls: str) -> None:
-        self.collector.receive(Datagram({}, urls))
+    def announce(self, *urls: str, cache: str = "") -> None:
+        self.collector.receive(Datagram({}, urls, cache))
         for _ in range(2):
             self.crawl._commit(CommitGroup())
         self.collector.tick()
@@ -127,6 +127,53 @@ def test_a_proxy_that_answers_from_its_cache_gets_several_requests_at_once(tmp_p
         proxy.turns()
         assert len(proxy.brought) == 1
         assert len(proxy.waiting) == AT_ONCE
+
+
+def asked(proxy: Proxy) -> list[tuple[str, str]]:
+    """Of each request that waits: the page, and the cache's address."""
+    return [
+        (request.url.removeprefix(HERE), f"{request.address}:{request.connect_port}") for request, _ in proxy.waiting
+    ]
+
+
+SEVERAL = SETTINGS | {"signals__caches": ["rio=10.0.0.1:3128", "lisboa=10.0.0.2:8080"]}
+
+
+def test_a_page_is_requested_from_the_cache_that_announced_it(tmp_path: Path) -> None:
+    with offline_crawl(WEB, tmp_path, f"{HERE}/", **SEVERAL) as crawl:
+        crawl.run()
+        proxy = Proxy(crawl)
+        for number, cache in enumerate(["lisboa", "", "rio", "porto"]):
+            proxy.announce(f"{HERE}/{number}", cache=cache)
+        assert asked(proxy) == [("/0", "10.0.0.2:8080"), ("/1", "127.0.0.1:3128"), ("/2", "10.0.0.1:3128")]
+        assert proxy.counts()["unknown_cache"] == 1
+        assert proxy.counts()["in_scope"] == 3
+
+
+def test_a_cache_that_cannot_be_used_does_not_hold_up_the_pages_of_another(tmp_path: Path) -> None:
+    with offline_crawl(WEB, tmp_path, f"{HERE}/", **SEVERAL) as crawl:
+        crawl.run()
+        proxy = Proxy(crawl)
+        proxy.announce(*pages(70), cache="rio")
+        proxy.answer(FROM_A_SERVER)  # it is not used for a while
+        for _ in range(3):
+            proxy.announce(f"{HERE}/other", cache="lisboa")
+        assert asked(proxy) == [("/other", "10.0.0.2:8080")]
+        assert proxy.counts()["not_from_cache"] == 1
+        assert proxy.counts()["unreachable"] == 69
+
+
+def test_pages_of_a_busy_cache_wait_for_it_and_are_requested_in_their_order(tmp_path: Path) -> None:
+    with offline_crawl(WEB, tmp_path, f"{HERE}/", **SEVERAL) as crawl:
+        crawl.run()
+        proxy = Proxy(crawl)
+        proxy.announce(*pages(5), cache="rio")
+        proxy.announce(f"{HERE}/other", cache="lisboa")
+        proxy.turns(7)
+        assert asked(proxy) == [("/0", "10.0.0.1:3128"), ("/other", "10.0.0.2:8080")]
+        proxy.answer(FROM_THE_CACHE)
+        proxy.turns()
+        assert [page for page, _ in asked(proxy)] == ["/other", "/1", "/2", "/3", "/4"]
 
 
 def test_a_new_page_whose_host_moved_to_another_node_during_the_cache_request_is_dropped(tmp_path: Path) -> None:

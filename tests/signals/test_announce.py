@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from teia.signals.announce import PROXY, Announcement, AnnouncementInbox, counts_in, open_inbox
+from teia.sqlite import create_database
 
 
 def announcement(url: str, seen_s: float = 1.0, kind: str = PROXY, times: int = 1) -> Announcement:
@@ -29,6 +30,48 @@ def test_a_repeated_signal_is_one_announcement_and_keeps_its_place(tmp_path: Pat
     (one,) = inbox.due(PROXY, 2.0, 10)
     assert (one.seen_s, one.reported_s, one.times) == (1.0, 9.0, 5)
     assert inbox.counts() == {PROXY: {"repeated": 4}}
+    inbox.close()
+
+
+def test_a_page_is_taken_from_the_cache_that_announced_it_last(tmp_path: Path) -> None:
+    inbox = open_inbox(tmp_path / "signals.sqlite")
+    inbox.put(
+        [
+            announcement("http://a/")._replace(cache="rio"),
+            announcement("http://b/"),
+            announcement("http://a/")._replace(cache="lisboa"),
+        ]
+    )
+    assert [(each.url, each.cache) for each in inbox.due(PROXY, 2.0, 10)] == [
+        ("http://a/", "lisboa"),
+        ("http://b/", ""),
+    ]
+    inbox.close()
+
+
+OLD_DDL = """
+CREATE TABLE inbox (
+    kind TEXT NOT NULL, url TEXT NOT NULL, said_s REAL NOT NULL, seen_s REAL NOT NULL, times INTEGER NOT NULL,
+    PRIMARY KEY (kind, url)
+) WITHOUT ROWID;
+CREATE INDEX by_age ON inbox (kind, seen_s);
+CREATE TABLE counts (kind TEXT NOT NULL, what TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (kind, what))
+    WITHOUT ROWID;
+INSERT INTO inbox VALUES ('proxy', 'http://a/', 1.0, 2.0, 3);
+"""
+
+
+def test_an_inbox_of_an_older_version_gets_names_of_caches_and_an_outbox(tmp_path: Path) -> None:
+    path = tmp_path / "signals.sqlite"
+    create_database(path, OLD_DDL, 1)
+    for _ in range(2):
+        inbox = open_inbox(path)
+        assert inbox.due(PROXY, 2.0, 10) == [Announcement("http://a/", PROXY, 1.0, 2.0, 3)]
+        assert inbox.posted_to() == []
+        inbox.close()
+    inbox = open_inbox(path)
+    inbox.put([announcement("http://b/")._replace(cache="rio")])
+    assert [each.cache for each in inbox.due(PROXY, 2.0, 10)] == ["rio", ""]
     inbox.close()
 
 

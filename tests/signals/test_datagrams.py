@@ -30,9 +30,18 @@ def test_a_datagram_says_counts_and_urls() -> None:
     )
 
 
+def test_a_datagram_may_name_its_cache() -> None:
+    assert decode(b"teia-announce 1 cache=rio-1 seen=5\nhttp://a/") == Datagram({"seen": 5}, ("http://a/",), "rio-1")
+    assert decode(b"teia-announce 1 cache=rio").cache == "rio"
+
+
 @pytest.mark.parametrize(
     "datagram",
     [
+        b"teia-announce 1 cache=RIO\nhttp://a/",
+        b"teia-announce 1 cache=10.0.0.1:3128\nhttp://a/",
+        b"teia-announce 1 cache=-\nhttp://a/",
+        b"teia-announce 1 cache=" + b"a" * 32 + b"\nhttp://a/",
         b"",
         b"GET / HTTP/1.1",
         b"teia-announce 2\nhttp://a/",

@@ -31,6 +31,7 @@ from teia.signals.squid_helper import (
     Lines,
     answer,
     is_file_log,
+    split_cache,
 )
 from tests.conftest import missing
 from tests.waiting import until
@@ -150,6 +151,29 @@ def test_what_is_dropped_is_counted_and_the_newest_is_kept(path: Path) -> None:
     assert announcer.wait_s(20.0) is None
     ear.close()
     announcer.close()
+
+
+def test_one_of_several_caches_says_which_it_is(path: Path) -> None:
+    ear = AnnouncementSocket(path)
+    answers_of(Path(f"{path}@rio-1"), f"0 http://a.test/one {EXTRAS}\n")
+    (datagram,) = ear.receive()
+    ear.close()
+    assert datagram == Datagram({"seen": 1}, ("http://a.test/one",), "rio-1")
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/run/teia/squid.sock@rio-1", ("/run/teia/squid.sock", "rio-1")),
+        ("unix:/run/teia/s@rio", ("unix:/run/teia/s", "rio")),
+        ("/run/teia@home/squid.sock", ("/run/teia@home/squid.sock", "")),
+        ("/run/teia/squid@1.sock", ("/run/teia/squid@1.sock", "")),
+        ("/run/teia/squid.sock@", ("/run/teia/squid.sock@", "")),
+    ],
+)
+def test_the_name_of_a_cache_stands_behind_the_path_of_the_socket(path: str, found: tuple[str, str]) -> None:
+    assert split_cache(path) == found
+    assert not is_file_log(path) or not found[0].endswith(".sock")
 
 
 def test_a_line_without_end_is_bounded_and_answered_once() -> None:

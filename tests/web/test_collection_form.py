@@ -443,6 +443,7 @@ def test_a_form_that_is_empty_says_what_is_needed(web: Web) -> None:
 
 OF_THE_MACHINE = {
     "signals.proxy": "127.0.0.1:3128",
+    "signals.caches": ["rio=127.0.0.1:3128"],
     "signals.socket": "/etc/teia.sock",
     "signals.websub": "https://teia.example/",
     "cluster.snapshots": "/etc",

@@ -115,7 +115,9 @@ class CellExchange:
         for at in range(0, len(messages), MAX_SIGNAL_MESSAGES):
             with frontier.transaction():
                 for to_cell, signals in messages[at : at + MAX_SIGNAL_MESSAGES]:
-                    frontier.journal.post(to_cell, FORWARDED + msgspec.msgpack.encode(signals))
+                    # Without the names of caches, which an older node does not read.
+                    message = [each[:5] for each in signals.announced], signals.pings
+                    frontier.journal.post(to_cell, FORWARDED + msgspec.msgpack.encode(message))
         return True
 
     def _store_signals(self) -> None:

@@ -1,11 +1,11 @@
 """Signals on their way to the owner of their page: a request to `<collection>.signals.<cell>`, and its answer.
 
 The node that receives a signal for a page of another node posts it in the outbox beside its inbox
-(crawler/signals_in/for_other_nodes.py). From there it goes straight to the owner of the page's cell, which subscribes to the
-subject of each of its cells while it crawls. The owner puts it into its own inbox, as if it had been received there,
-and answers. Only then is it removed from the outbox. So a signal waits at the node that received it while its owner is
-away, hangs, or cannot write. No stream of NATS holds it. A signal that is sent twice, because its answer was lost, is
-one announcement.
+(crawler/signals_in/for_other_nodes.py). From there it goes straight to the owner of the page's cell, which subscribes
+to the subject of each of its cells while it crawls. The owner puts it into its own inbox, as if it had been received
+there, and answers. Only then is it removed from the outbox. So a signal waits at the node that received it while its
+owner is away, hangs, or cannot write. No stream of NATS holds it. A signal that is sent twice, because its answer was
+lost, is one announcement.
 
 A site may have moved, or the cell may have been split or lost a moment ago. Then the receiver is not the owner, and
 posts the signal to the next cell when it is due.

@@ -64,7 +64,8 @@ DEPTH = 1
 class CacheRequest(NamedTuple):
     """A page to request from the cache: its URL in the frontier, and the time of the capture (0: there is none).
 
-    `host_id` and `is_known` are as the commit thread found them; a host that is not known has the id 0.
+    `host_id` and `is_known` are as the commit thread found them; a host that is not known has the id 0. `cache` is the
+    name of the cache that announced it.
     """
 
     item: QueuedUrl
@@ -72,6 +73,7 @@ class CacheRequest(NamedTuple):
     host: str
     captured_s: float
     is_known: bool
+    cache: str = ""
 
 
 class CacheArrival(NamedTuple):
@@ -95,7 +97,7 @@ class Announcements:
         self._every_s = 0.0
         self._process_at = 0.0
         self._lock = Lock()
-        self._received: list[str] = []
+        self._received: list[tuple[str, str]] = []
         self._counted: Counter[tuple[str, str]] = Counter()
         self._proved_up_to = FIRST
         self.wanted: deque[CacheRequest] = deque()
@@ -144,9 +146,9 @@ class Announcements:
         """Number of announcements that can be received until the next check."""
         return max(0, MAX_RECEIVED - len(self._received))
 
-    def receive(self, urls: Iterable[str]) -> None:
-        """Receive announcements of canonical URLs that are in scope."""
-        given, room = list(urls), self.room
+    def receive(self, urls: Iterable[str], cache: str = "") -> None:
+        """Receive a cache's announcements of canonical URLs that are in scope."""
+        given, room = [(url, cache) for url in urls], self.room
         # The commit thread swaps the list (`_store_received`).
         with self._lock:
             self._received += given[:room]
@@ -213,7 +215,10 @@ class Announcements:
         now_s = self._clock.now_s()
         try:
             with transaction(inbox.db):
-                inbox.put(Announcement(url, PROXY, now_s, now_s, times) for url, times in Counter(received).items())
+                inbox.put(
+                    Announcement(url, PROXY, now_s, now_s, times, cache)
+                    for (url, cache), times in Counter(received).items()
+                )
                 inbox.count(PROXY, {"in_scope": len(received)})
                 for (kind, what), number in counted.items():
                     inbox.count(kind, {what: number})
@@ -301,14 +306,14 @@ class Announcements:
                 self.count("refused")
                 return None
             item = QueuedUrl(url, key_of(url), LANE_NEW, 0, DEPTH, now_s, found_by=BY_SIGNAL)
-            return CacheRequest(item, host_id, host, 0.0, False)
+            return CacheRequest(item, host_id, host, 0.0, False, announced.cache)
         if known.state == STATE_EXCLUDED:
             self.count("refused")
             return None
         if known.last_visit_s and now_s - known.last_visit_s < self._settings.max_age_s:
             self.count("discarded")
             return None
-        return CacheRequest(known.item, host_id, host, known.last_visit_s, True)
+        return CacheRequest(known.item, host_id, host, known.last_visit_s, True, announced.cache)
 
     def _queue_visit(self, url: str, now_s: float, *, is_key: bool = False) -> tuple[Cell, list[tuple[int, str]]]:
         """Queue a URL for an early visit by the crawler itself: a known one, or a new one in scope.

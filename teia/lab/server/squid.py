@@ -81,15 +81,18 @@ def squid_process(
     words: Sequence[str] = (),
     extra: str = "",
     clock: Clock | None = None,
+    socket: Path | None = None,
+    name: str = "",
 ) -> Iterator[Squid]:
     """Run a Squid that knows these names; a helper attached by `way`, if any, announces requests to `socket`.
 
     An ACL is notified of a page once in `ttl_s`, the other ways of every request. `words` are flags of rewriter and
-    ACL.
+    ACL. One of several caches of a crawler has a `name`, and may announce to the socket of another.
     """
     command = find_squid()
-    with tempfile.TemporaryDirectory(prefix="teia-squid-") as name:
-        folder, port = Path(name), _free_port()
+    with tempfile.TemporaryDirectory(prefix="teia-squid-") as made:
+        folder, port = Path(made), _free_port()
+        socket = socket or folder / "run" / "teia.sock"
         # A unique name, because Squid names its shared memory after the service.
         service = f"teia{os.getpid()}x{port}"
         # The helper recognises by the end of its name that it runs as a log daemon.
@@ -98,7 +101,7 @@ def squid_process(
         script.chmod(0o755)
         config = extra + CONFIG.format(port=port, folder=folder, outgoing=OUTGOING)
         if way is not None:
-            where = str(folder / "run" / "teia.sock")
+            where = f"{socket}@{name}" if name else str(socket)
             config += squid_conf.lines(way, where, program=str(script), words=words, ttl_s=ttl_s)
         if way != "log":
             config += "access_log none\n"
@@ -110,7 +113,7 @@ def squid_process(
         process = ChildProcess(arguments, stdout=DEVNULL, log=folder / "complaints")
         try:
             _await_ready(process, port, folder, clock or WallClock())
-            yield Squid(port, folder, folder / "run" / "teia.sock", process.pid)
+            yield Squid(port, folder, socket, process.pid)
         finally:
             _kill(process, service)
 
