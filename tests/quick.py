@@ -37,7 +37,6 @@ CRAWLS = {
     "teia.api.crawl",
     "teia.api.crawl_async",
     "teia.collections.coordinator.Coordinator",
-    "teia.collections.resident.Resident",
     "teia.crawler.start.open_crawler",
     "teia.parse.children.pool.ChildPool",
 }

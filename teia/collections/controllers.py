@@ -56,6 +56,10 @@ class CollectionController:
         self.parked, self.parked_until_s = "", inf
 
     @property
+    def is_served(self) -> bool:
+        return not self.is_over and not self.is_stopped and not self.parked
+
+    @property
     def sound_crawl(self) -> Crawl | None:
         """Its part of the current shift, unless that has failed."""
         return None if self.crawl is None or self.crawl.failure is not None else self.crawl

@@ -15,8 +15,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from math import inf
+from typing import Protocol
 
 from teia.clock import Clock
 from teia.collections.account import SeriesWriter, summarize
@@ -55,12 +63,88 @@ ShiftContext = Callable[[Crawler, Sequence[Config]], AbstractAsyncContextManager
 Report = Callable[[str], object]
 
 
+class CommandFollower(Protocol):
+    """The way in which a coordinator follows the commands of users."""
+
+    def open(self) -> AbstractContextManager[None]:
+        """Open the file of the commands while the coordinator serves."""
+
+    async def adopt(self, controller: CollectionController) -> None:
+        """Begin to serve a collection."""
+
+    def poll(self) -> None:
+        """Apply commands that other processes have recorded."""
+
+    def execute(self, controller: CollectionController, command: Command) -> None:
+        """Execute a user's command for one collection."""
+
+    def prepare_decision(self, now_s: float) -> None:
+        """Apply the commands that hold now to all collections, before their tasks are decided."""
+
+    def next_decision_s(self, now_s: float, *, is_running: bool) -> float:
+        """Return the time at which a command needs the next decision; `is_running`: this one needs a crawler."""
+
+    def has_future_work(self) -> bool:
+        """Tell whether there will be work later, though there is none now."""
+
+    def begin_requested_run(self, controller: CollectionController, now_s: float) -> None:
+        """Begin the run that a user requested."""
+
+    def note_done(self, controller: CollectionController) -> None:
+        """Note that a collection has completed its task by itself."""
+
+    def has_account(self, controller: CollectionController) -> bool:
+        """Tell whether the account of a collection is to be written."""
+
+
+class CommandsOfThisProcess:
+    """Commands that hold until the coordinator ends; collections are served until their schedules are over."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    def open(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    async def adopt(self, controller: CollectionController) -> None:
+        await announce(self._coordinator.inbox, controller.name, self._coordinator.clock)
+
+    def poll(self) -> None: ...
+
+    def execute(self, controller: CollectionController, command: Command) -> None:
+        controller.is_paused = (controller.is_paused or command is Command.PAUSE) and command is not Command.RESUME
+        controller.is_stopped = controller.is_stopped or command is Command.STOP
+        controller.is_requested = controller.is_requested or command is Command.RUN
+        if command in {Command.RUN, Command.RESUME}:
+            controller.unpark()
+        self._coordinator.wake()
+        if self._coordinator.crawler is not None and controller.crawl is not None:
+            self._coordinator.crawler.apply_commands([command], controller.crawl)
+
+    def prepare_decision(self, now_s: float) -> None: ...
+
+    def next_decision_s(self, now_s: float, *, is_running: bool) -> float:  # noqa: ARG002
+        return inf
+
+    def has_future_work(self) -> bool:
+        controllers = self._coordinator.controllers.values()
+        return any(each.is_served or each.parked_until_s < inf for each in controllers)
+
+    def begin_requested_run(self, controller: CollectionController, now_s: float) -> None:
+        self._coordinator.begin_run(controller, now_s)
+
+    def note_done(self, controller: CollectionController) -> None: ...
+
+    def has_account(self, controller: CollectionController) -> bool:  # noqa: ARG002
+        return True
+
+
 class Coordinator:
     """Serves the schedules of a root, which the caller has locked, until they are over or `stop` is called.
 
     `read` returns the settings of a collection, `names` the names of all collections; both are called again after a
     change. `run_now` begins a run of each now and returns when they have ended. `shift_context` is entered with each
-    shift; `report` receives progress lines.
+    shift; `report` receives progress lines. `follow` says how it follows commands (resident.py has the other way).
     """
 
     def __init__(
@@ -75,8 +159,10 @@ class Coordinator:
         report: Report | None = None,
         zygote: ZygoteProcess | None = None,
         poll_s: float = POLL_S,
+        follow: Callable[[Coordinator], CommandFollower] = CommandsOfThisProcess,
     ) -> None:
-        self._root, self._names, self._read, self._clock = root, names, read, clock
+        self.root, self._names, self._read, self.clock = root, names, read, clock
+        self._commands = follow(self)
         self._run_now, self._shift_context, self._report, self._zygote = (
             run_now,
             shift_context or _no_context,
@@ -85,7 +171,7 @@ class Coordinator:
         )
         self._poll_s = poll_s
         self.controllers: dict[str, CollectionController] = {}
-        self._crawler: Crawler | None = None
+        self.crawler: Crawler | None = None
         self._stopping = False
         self._decide_at_s = -inf
         self._account_at = -inf
@@ -98,18 +184,18 @@ class Coordinator:
     def stop(self) -> None:
         """Finish the requests under way, commit, and return from `serve`; the next `serve` continues the runs."""
         self._stopping = True
-        if self._crawler is not None:
-            self._crawler.stop()
+        if self.crawler is not None:
+            self.crawler.stop()
 
     def stop_now(self) -> None:
         """Stop without waiting for requests."""
         self.stop()
-        if self._crawler is not None:
-            self._crawler.stop_now()
+        if self.crawler is not None:
+            self.crawler.stop_now()
 
     async def serve(self) -> None:
         """Turn due schedules into runs, shift by shift."""
-        with self._open_files():
+        with self._commands.open(), self._open_files():
             await self._load_collections()
             if self._run_now:
                 self._begin_all_runs()
@@ -117,28 +203,28 @@ class Coordinator:
                 running = self._decide()
                 if running:
                     await self._run_shift(running)
-                elif self._has_future_work():
+                elif self._commands.has_future_work():
                     await self._wait()
                 else:
                     return
 
     @contextmanager
     def _open_files(self) -> Iterator[None]:
-        drop_stale_requests(self._root, self._clock)
-        self._inbox, self._run_log = Inbox(self._root.control), RunLog(self._root.control)
-        self._series = SeriesWriter(self._inbox)
+        drop_stale_requests(self.root, self.clock)
+        self.inbox, self._run_log = Inbox(self.root.control), RunLog(self.root.control)
+        self._series = SeriesWriter(self.inbox)
         try:
             yield
         finally:
             for name in (*self.controllers, *self._announced):
                 with suppress(DiskFull):
-                    self._inbox.end(name)
+                    self.inbox.end(name)
             self._run_log.close()
-            self._inbox.close()
+            self.inbox.close()
 
     async def _load_collections(self) -> None:
         """Load the existing collections with their current settings."""
-        self._decide_at_s, now_s = -inf, self._clock.now_s()
+        self._decide_at_s, now_s = -inf, self.clock.now_s()
         self.config_errors = {}
         for name in dict.fromkeys([*self._names(), *self.controllers]):
             try:
@@ -153,28 +239,21 @@ class Coordinator:
                 self.controllers[name].apply_config(config, now_s)
             else:
                 controller = CollectionController(name, config, schedule, run=self._run_log.last(name))
-                await self._init_controller(controller)
+                await self._commands.adopt(controller)
                 self.controllers[name] = controller
-
-    async def _init_controller(self, controller: CollectionController) -> None:
-        await announce(self._inbox, controller.name, self._clock)
 
     def _begin_all_runs(self) -> None:
         for controller in self.controllers.values():
             if controller.run is None or not controller.run.is_open:
-                self._begin_run(controller, self._clock.now_s())
-
-    @staticmethod
-    def _is_served(controller: CollectionController) -> bool:
-        return not controller.is_over and not controller.is_stopped and not controller.parked
+                self.begin_run(controller, self.clock.now_s())
 
     def _park(self, name: str, error: TeiaError) -> None:
         """Park a collection that has an error; the others continue."""
         controller = self.controllers[name]
         if not controller.parked:
             controller.parked = error.message
-            controller.parked_until_s = self._clock.now_s() + PARKED_FOR_ROOM_S if isinstance(error, DiskFull) else inf
-            self._decide_at_s = self._account_at = -inf
+            controller.parked_until_s = self.clock.now_s() + PARKED_FOR_ROOM_S if isinstance(error, DiskFull) else inf
+            self.wake()
             self._report(f"{name}: skipped: {error}")
 
     def _park_failed(self, crawler: Crawler) -> None:
@@ -185,28 +264,27 @@ class Coordinator:
                 controller.failed = crawl
                 self._park(crawl.name, crawl.failure)
 
-    def _has_future_work(self) -> bool:
-        """Tell whether there will be work later, though there is none now."""
-        return any(
-            self._is_served(controller) or controller.parked_until_s < inf for controller in self.controllers.values()
-        )
+    def wake(self) -> None:
+        """Decide the tasks anew and write the accounts, without waiting for their time."""
+        self._decide_at_s = self._account_at = -inf
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
     def _decide(self) -> list[CollectionController]:
         """Decide the task of every collection; return those that need a crawler."""
-        now_s, again_s = self._clock.now_s(), -inf
+        now_s, again_s = self.clock.now_s(), -inf
+        self._commands.prepare_decision(now_s)
         for controller in self.controllers.values():
             if now_s >= controller.parked_until_s:
                 controller.unpark()
             try:
                 self._note_end(controller, now_s)
-                if self._is_served(controller):
+                if controller.is_served:
                     self._assign_task(controller, now_s)
             except DiskFull as error:  # an end or a run that cannot be recorded does not count
                 self._report(f"{controller.name}: {error}")
                 again_s = now_s + DISK_RETRY_S
-        served = [controller for controller in self.controllers.values() if self._is_served(controller)]
+        served = [controller for controller in self.controllers.values() if controller.is_served]
         until_s = [controller.due_task.until_s for controller in served] + [
             each.parked_until_s for each in self.controllers.values()
         ]
@@ -219,6 +297,8 @@ class Coordinator:
         ]
         for controller in served:
             self._report_task(controller, is_running=controller in running)
+        by_command_s = self._commands.next_decision_s(now_s, is_running=bool(running))
+        self._decide_at_s = min(self._decide_at_s, by_command_s)
         return running
 
     def _note_end(self, controller: CollectionController, now_s: float) -> None:
@@ -233,7 +313,7 @@ class Coordinator:
             else:
                 controller.done_until_s = current_task.until_s
                 controller.is_over = current_task.until_s == inf
-                self._on_task_done(controller)
+                self._commands.note_done(controller)
             controller.current_task = None
         run = controller.run
         if run is not None and run.is_open and now_s >= deadline_of(controller.schedule, run.due_s):
@@ -246,31 +326,25 @@ class Coordinator:
     def _assign_task(self, controller: CollectionController, now_s: float) -> None:
         # A run that is open serves the request as well.
         if controller.is_requested and not (controller.run is not None and controller.run.is_open):
-            self._begin_requested_run(controller, now_s)
+            self._commands.begin_requested_run(controller, now_s)
         controller.is_requested = False
         due_task = find_due_task(controller.schedule, controller.run, now_s)
         if due_task.task is CrawlTask.NOTHING or (due_task.task is CrawlTask.CRAWL and controller.has_lost_schedule):
             controller.is_over = True
         is_new = controller.run is None or not controller.run.is_open
         if due_task.task is CrawlTask.RUN and is_new and not controller.is_paused:
-            self._begin_run(controller, due_task.due_s or now_s)
+            self.begin_run(controller, due_task.due_s or now_s)
         # Another task: its counts begin at zero.
         if (due_task.task, due_task.due_s) != (controller.due_task.task, controller.due_task.due_s):
             controller.counts, controller.seconds = RunCounts(), 0.0
         controller.due_task = due_task
 
-    def _begin_requested_run(self, controller: CollectionController, now_s: float) -> None:
-        """Begin the run that a user requested."""
-        self._begin_run(controller, now_s)
-
-    def _on_task_done(self, controller: CollectionController) -> None:
-        """Handle a collection that has completed its task by itself."""
-
     def _may_run(self, controller: CollectionController, now_s: float) -> bool:
         return now_s >= controller.done_until_s and (controller.crawl is not None or not controller.is_paused)
 
-    def _begin_run(self, controller: CollectionController, due_s: float) -> None:
-        now_s = self._clock.now_s()
+    def begin_run(self, controller: CollectionController, due_s: float) -> None:
+        """Record a new run of a collection; its shift begins next."""
+        now_s = self.clock.now_s()
         controller.run, controller.reported = self._run_log.begin(controller.name, due_s, now_s), ()
         self._run_log.note(controller.run, None, _finite(deadline_of(controller.schedule, due_s)), now_s)
         late_s = now_s - due_s
@@ -287,12 +361,12 @@ class Coordinator:
         what = describe_visits(run.known, run.visited, run.new, is_over=True)
         self._report(f"{run.collection}: run {run.number} ended ({run.why}): {what}")
         controller.is_over = controller.is_over or self._run_now
-        self._on_task_done(controller)
+        self._commands.note_done(controller)
 
     def _note_progress(self, controller: CollectionController) -> None:
         """Record the progress of a run; also after its end, for requests that were under way then."""
         if controller.run is not None and controller.crawl is not None and controller.account is not None:
-            seen_s = self._clock.now_s() if controller.run.is_open else controller.run.seen_s
+            seen_s = self.clock.now_s() if controller.run.is_open else controller.run.seen_s
             deadline_s = _finite(deadline_of(controller.schedule, controller.run.due_s))
             self._run_log.note(controller.run, controller.account, deadline_s, seen_s)
 
@@ -304,13 +378,13 @@ class Coordinator:
         if self._zygote is not None:
             self._zygote.abandon()
             self._zygote = None
-        while not self._stopping and self._clock.now_s() < self._decide_at_s:
+        while not self._stopping and self.clock.now_s() < self._decide_at_s:
             await self._sleep()
             await self._poll_control()
 
     async def _sleep(self) -> None:
-        left_s = self._decide_at_s - self._clock.now_s()
-        await self._clock.sleep(max(0.001, min(self._poll_s, left_s)))
+        left_s = self._decide_at_s - self.clock.now_s()
+        await self.clock.sleep(max(0.001, min(self._poll_s, left_s)))
 
     # -- a shift -------------------------------------------------------------------------------------------
 
@@ -326,11 +400,11 @@ class Coordinator:
             if each.due_task.task is CrawlTask.RUN and each.run is not None
         }
         zygote, self._zygote = self._zygote, None
-        clock = self._clock
+        clock = self.clock
         self._shift_began = clock.ticks_s()
         seed = int(clock.now_s())
         try:
-            async with open_crawler(self._root, configs, clock, seed, zygote, since_s, park=self._park) as crawler:
+            async with open_crawler(self.root, configs, clock, seed, zygote, since_s, park=self._park) as crawler:
                 await self._crawl_shift(crawler)
         except TeiaError:
             # All collections of the shift are parked with their errors; the coordinator continues.
@@ -339,19 +413,19 @@ class Coordinator:
 
     async def _crawl_shift(self, crawler: Crawler) -> None:
         """Run a crawler for the collections that could be opened."""
-        clock, running = self._clock, [self.controllers[crawl.name] for crawl in crawler.crawls]
+        clock, running = self.clock, [self.controllers[crawl.name] for crawl in crawler.crawls]
         configs = [crawl.config for crawl in crawler.crawls]
         for controller, crawl in zip(running, crawler.crawls, strict=True):
             # Counts go on over all shifts of one task.
             controller.crawl, controller.current_task, crawl.counts = crawl, controller.due_task, controller.counts
-        self._crawler = crawler
+        self.crawler = crawler
         self._park_failed(crawler)  # before changes are read: they may fix what failed
         tasks = {controller.name: (controller.due_task.task, controller.due_task.due_s) for controller in running}
         try:
             async with self._shift_context(crawler, configs):
                 await self._run_crawler(crawler, tasks)
         finally:
-            self._crawler = None
+            self.crawler = None
             for controller in running:
                 assert controller.crawl is not None
                 controller.seconds += clock.ticks_s() - self._shift_began
@@ -386,7 +460,7 @@ class Coordinator:
 
     def _needs_decision(self) -> bool:
         crawls = (controller.crawl for controller in self.controllers.values() if controller.crawl is not None)
-        return self._clock.now_s() >= self._decide_at_s or any(not crawl.state.is_active for crawl in crawls)
+        return self.clock.now_s() >= self._decide_at_s or any(not crawl.state.is_active for crawl in crawls)
 
     def _update_tasks(self, crawler: Crawler, tasks: dict[str, tuple[CrawlTask, float | None]]) -> None:
         """End tasks that are no longer due; end the shift if another task is due instead or as well."""
@@ -410,40 +484,30 @@ class Coordinator:
 
     async def _poll_control(self) -> None:
         """Do what is requested, and write the accounts."""
-        await poll_requests(self._inbox, self, self._clock)
-        if self._clock.ticks_s() >= self._account_at:
-            self._account_at = self._clock.ticks_s() + ACCOUNT_S
+        await poll_requests(self.inbox, self, self.clock)
+        if self.clock.ticks_s() >= self._account_at:
+            self._account_at = self.clock.ticks_s() + ACCOUNT_S
             self._write_accounts()
+        self._commands.poll()
 
     def open_crawl(self, name: str) -> OpenCrawl | None:
         controller = self.controllers.get(name)
-        if self._crawler is None or controller is None or controller.crawl is None:
+        if self.crawler is None or controller is None or controller.crawl is None:
             return None
-        return OpenCrawl(self._crawler, controller.crawl)
+        return OpenCrawl(self.crawler, controller.crawl)
 
     async def execute(self, name: str, command: Command) -> bool:
         controller = self.controllers.get(name)
         if controller is not None:
-            self._execute(controller, command)
+            self._commands.execute(controller, command)
         return controller is not None
-
-    def _execute(self, controller: CollectionController, command: Command) -> None:
-        """Execute a user's command for one collection."""
-        controller.is_paused = (controller.is_paused or command is Command.PAUSE) and command is not Command.RESUME
-        controller.is_stopped = controller.is_stopped or command is Command.STOP
-        controller.is_requested = controller.is_requested or command is Command.RUN
-        if command in {Command.RUN, Command.RESUME}:
-            controller.unpark()
-        self._decide_at_s = self._account_at = -inf
-        if self._crawler is not None and controller.crawl is not None:
-            self._crawler.apply_commands([command], controller.crawl)
 
     async def change(self, name: str, edits: Sequence[Edit]) -> RequestAnswer:
         """Apply changed settings; those that the current shift cannot apply take effect with the next."""
         controller = self.controllers.get(name)
         crawl = None if controller is None else controller.sound_crawl
-        if self._crawler is not None and crawl is not None:
-            answer = await reconfigure_crawl(self._crawler, crawl, self._root, edits, SCHEDULE_KEYS)
+        if self.crawler is not None and crawl is not None:
+            answer = await reconfigure_crawl(self.crawler, crawl, self.root, edits, SCHEDULE_KEYS)
         else:
             # Nothing is running: the next shift reads the settings from the file.
             answer = RequestAnswer(now=tuple(edit.key for edit in edits))
@@ -453,37 +517,38 @@ class Coordinator:
     async def run_bulk_offline(self, name: str) -> None:
         # No crawl has the collection open, and this process holds the folder lock.
         if name in self.controllers:
-            await asyncio.to_thread(run_actions, self._root, name, self._clock)
+            await asyncio.to_thread(run_actions, self.root, name, self.clock)
 
     def _write_accounts(self) -> None:
         """Write every collection's account; on a full disk the last one stays until there is room."""
         for controller in self.controllers.values():
             with suppress(DiskFull):
-                self._write_account(controller)
+                if self._commands.has_account(controller):
+                    self._write_account(controller)
         for name in self.config_errors.keys() - self.controllers.keys():
             with suppress(DiskFull):
                 if name not in self._announced:
-                    self._inbox.begin(name, self._clock.now_s())
+                    self.inbox.begin(name, self.clock.now_s())
                     self._announced.add(name)
-                self._inbox.write_account(
-                    name, {"state": "paused", "paused_why": self.config_errors[name]}, self._clock.now_s()
+                self.inbox.write_account(
+                    name, {"state": "paused", "paused_why": self.config_errors[name]}, self.clock.now_s()
                 )
 
     def _write_account(self, controller: CollectionController) -> None:
         if controller.is_stopped and (controller.crawl is None or controller.crawl.is_settled):
-            self._inbox.end(controller.name)
+            self.inbox.end(controller.name)
         elif controller.parked:
-            self._inbox.write_account(
-                controller.name, {"state": "paused", "paused_why": controller.parked}, self._clock.now_s()
+            self.inbox.write_account(
+                controller.name, {"state": "paused", "paused_why": controller.parked}, self.clock.now_s()
             )
         elif controller.sound_crawl is not None:
-            seconds = controller.seconds + self._clock.ticks_s() - self._shift_began
-            write_account(self._inbox, self._series, controller.sound_crawl, self._clock, seconds)
+            seconds = controller.seconds + self.clock.ticks_s() - self._shift_began
+            write_account(self.inbox, self._series, controller.sound_crawl, self.clock, seconds)
             self._note_progress(controller)
         else:
             why = Message("asked to") if controller.is_paused else ""
             state = "paused" if controller.is_paused else "waiting"
-            self._inbox.write_account(controller.name, {"state": state, "paused_why": why}, self._clock.now_s())
+            self.inbox.write_account(controller.name, {"state": state, "paused_why": why}, self.clock.now_s())
 
     def _report_task(self, controller: CollectionController, *, is_running: bool) -> None:
         """Report a collection's task in a line, if it has changed."""

@@ -6,7 +6,8 @@ more. The commands of users are in the table `standing_commands` (commands.py), 
 coordinator notices collections that are created or removed meanwhile. With nothing to do now or later it exits after a
 minute; `teia serve` starts another one when there is work.
 
-`CrawlerDemand` makes that decision for `teia serve`.
+The coordinator itself knows nothing of that: `StandingCommandFollower` does it, as its `CommandFollower`.
+`CrawlerDemand` decides for `teia serve` whether a coordinator is needed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from math import inf
-from typing import Any
 
 from teia.clock import Clock
 from teia.collections.calendar import Schedule
@@ -32,96 +32,94 @@ from teia.store.root import Root
 IDLE_S = 60.0
 
 
-class Resident(Coordinator):
-    """Serves a locked root by its schedules and standing commands; exits after `idle_s` without work."""
+class StandingCommandFollower:
+    """Follows the standing commands for a coordinator (`CommandFollower`); it ends after `idle_s` without work."""
 
-    def __init__(self, *given: Any, idle_s: float = IDLE_S, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, coordinator: Coordinator, *, idle_s: float = IDLE_S) -> None:
+        self._coordinator = coordinator
         self._idle_s = idle_s
-        self._idle_from = self._clock.ticks_s()
+        self._idle_from = coordinator.clock.ticks_s()
+        self._restart_s = inf
+        """Earliest time at which a stopped collection starts again by its schedule."""
         self._last_commands: Mapping[str, StandingCommands] = {}
 
     @contextmanager
-    def _open_files(self) -> Iterator[None]:
-        self._command_table = CommandTable(self._root.control)
-        try:
-            with super()._open_files():
-                yield
-        finally:
-            self._command_table.close()
+    def open(self) -> Iterator[None]:
+        with CommandTable(self._coordinator.root.control) as self._table:
+            yield
 
-    async def _init_controller(self, controller: CollectionController) -> None:
+    async def adopt(self, controller: CollectionController) -> None:
         """Read the standing commands of a collection; it is announced when there is something to do."""
-        self._apply_commands(controller, self._command_table.get(controller.name))
+        self._apply(controller, self._table.get(controller.name))
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
-    def _decide(self) -> list[CollectionController]:
-        now_s, restart_s = self._clock.now_s(), inf
-        for controller in self.controllers.values():
+    def prepare_decision(self, now_s: float) -> None:
+        self._restart_s = inf
+        for controller in self._coordinator.controllers.values():
             commands = controller.commands
             controller.is_stopped = commands.is_held(controller.schedule, now_s)
             if controller.is_stopped:
-                restart_s = min(restart_s, commands.restart_s(controller.schedule) or inf)
+                self._restart_s = min(self._restart_s, commands.restart_s(controller.schedule) or inf)
             if controller.schedule is None and commands.wanted_s is None and controller.crawl is None:
                 controller.is_over = True
             if controller.schedule is not None and commands.wanted_s is not None and not controller.is_requested:
-                self._on_task_done(controller)  # its run has begun, and is written down
-        running = super()._decide()
-        if running:
+                self.note_done(controller)  # its run has begun, and is written down
+
+    def next_decision_s(self, now_s: float, *, is_running: bool) -> float:
+        now = self._coordinator.clock.ticks_s()
+        if is_running:
             # Busy: the idle time begins when the last shift has ended.
             self._idle_from = inf
         elif self._idle_from == inf:
-            self._idle_from = self._clock.ticks_s()
-        left_s = max(0.0, self._idle_from + self._idle_s - self._clock.ticks_s())
-        self._decide_at_s = min(self._decide_at_s, restart_s, now_s + left_s if not self._is_needed() else inf)
-        return running
+            self._idle_from = now
+        left_s = max(0.0, self._idle_from + self._idle_s - now)
+        return min(self._restart_s, inf if self._is_needed() else now_s + left_s)
 
     def _is_needed(self) -> bool:
-        now_s = self._clock.now_s()
-        return any(is_needed(each.commands, each.schedule, each.run, now_s) for each in self.controllers.values())
+        now_s, controllers = self._coordinator.clock.now_s(), self._coordinator.controllers.values()
+        return any(is_needed(each.commands, each.schedule, each.run, now_s) for each in controllers)
 
-    def _has_future_work(self) -> bool:
-        return self._is_needed() or self._clock.ticks_s() < self._idle_from + self._idle_s
+    def has_future_work(self) -> bool:
+        return self._is_needed() or self._coordinator.clock.ticks_s() < self._idle_from + self._idle_s
 
-    def _begin_requested_run(self, controller: CollectionController, now_s: float) -> None:
+    def begin_requested_run(self, controller: CollectionController, now_s: float) -> None:
         """Begin a run; without a schedule, continue an unfinished crawl instead."""
-        has_work = controller.config.refresh.keep or _has_queued(self._root, controller.name)
+        has_work = controller.config.refresh.keep or _has_queued(self._coordinator.root, controller.name)
         if controller.schedule is not None or not has_work:
-            self._begin_run(controller, now_s)
+            self._coordinator.begin_run(controller, now_s)
         if controller.schedule is not None:
-            self._on_task_done(controller)
+            self.note_done(controller)
 
-    def _on_task_done(self, controller: CollectionController) -> None:
+    def note_done(self, controller: CollectionController) -> None:
         """Record that the commanded crawl is complete; without a schedule nothing remains to do."""
         with suppress(DiskFull):
-            self._command_table.mark_done(controller.name, controller.commands.wanted_s)
+            self._table.mark_done(controller.name, controller.commands.wanted_s)
             controller.commands = replace(controller.commands, wanted_s=None)
         controller.is_over = controller.is_over or controller.schedule is None
 
     # -- commands ------------------------------------------------------------------------------------------
 
-    async def _poll_control(self) -> None:
-        await super()._poll_control()
-        all_commands = self._command_table.all()
+    def poll(self) -> None:
+        all_commands = self._table.all()
         if all_commands != self._last_commands:
             self._last_commands = all_commands
-            for controller in self.controllers.values():
-                self._apply_commands(controller, all_commands.get(controller.name, NO_COMMANDS))
-            self._decide_at_s = self._account_at = -inf
+            for controller in self._coordinator.controllers.values():
+                self._apply(controller, all_commands.get(controller.name, NO_COMMANDS))
+            self._coordinator.wake()
         self._release_removed(all_commands)
 
-    def _execute(self, controller: CollectionController, command: Command) -> None:
+    def execute(self, controller: CollectionController, command: Command) -> None:
         """Record a command as a standing command, which is applied next; a parked collection is tried again."""
         if command is Command.RESUME and controller.parked:
             controller.unpark()
-            self._decide_at_s = self._account_at = -inf
+            self._coordinator.wake()
         # The sender of RUN has recorded it already (`give_command`); a second time stamp would start the crawl twice.
         # On a full disk the error keeps the request pending.
-        if command is not Command.RUN or self._command_table.get(controller.name).wanted_s is None:
-            self._command_table.record(controller.name, command, self._clock.now_s())
+        if command is not Command.RUN or self._table.get(controller.name).wanted_s is None:
+            self._table.record(controller.name, command, self._coordinator.clock.now_s())
 
-    def _apply_commands(self, controller: CollectionController, commands: StandingCommands) -> None:
+    def _apply(self, controller: CollectionController, commands: StandingCommands) -> None:
         """Apply the current standing commands of a collection."""
         before, controller.commands = controller.commands, commands
         # A start that was not seen before.
@@ -129,37 +127,39 @@ class Resident(Coordinator):
             controller.is_requested, controller.is_over, controller.has_lost_schedule = True, False, False
             controller.unpark()
         was_paused, controller.is_paused = controller.is_paused, commands.paused_s is not None
-        if self._crawler is None or controller.crawl is None:
+        crawler = self._coordinator.crawler
+        if crawler is None or controller.crawl is None:
             return
         if commands.removal or (commands.stopped_s is not None and commands.stopped_s != before.stopped_s):
-            self._crawler.apply_commands([Command.STOP], controller.crawl)
+            crawler.apply_commands([Command.STOP], controller.crawl)
         elif controller.is_paused != was_paused:
-            self._crawler.apply_commands([Command.PAUSE if controller.is_paused else Command.RESUME], controller.crawl)
+            crawler.apply_commands([Command.PAUSE if controller.is_paused else Command.RESUME], controller.crawl)
 
     def _release_removed(self, all_commands: Mapping[str, StandingCommands]) -> None:
         """Close the files of collections to be removed, and record that."""
+        coordinator = self._coordinator
         for name in [name for name, commands in all_commands.items() if commands.removal == REQUESTED]:
-            controller = self.controllers.get(name)
-            if controller is not None and controller.crawl is not None and self._crawler is not None:
-                self._crawler.stop()  # the shift ends, and with it all that is open
+            controller = coordinator.controllers.get(name)
+            if controller is not None and controller.crawl is not None and coordinator.crawler is not None:
+                coordinator.crawler.stop()  # the shift ends, and with it all that is open
                 continue
             with suppress(DiskFull):
-                self.controllers.pop(name, None)
-                self._inbox.end(name)
-                self._command_table.release(name)
+                coordinator.controllers.pop(name, None)
+                coordinator.inbox.end(name)
+                self._table.release(name)
 
-    def _write_account(self, controller: CollectionController) -> None:
-        """Write a collection's account while it has something to do."""
-        is_idle = not self._is_served(controller) and not controller.parked
+    def has_account(self, controller: CollectionController) -> bool:
+        """Announce a collection as running while it has something to do."""
+        inbox = self._coordinator.inbox
+        is_idle = not controller.is_served and not controller.parked
         if is_idle and (controller.crawl is None or controller.crawl.is_settled):
             if controller.is_announced:
-                self._inbox.end(controller.name)
+                inbox.end(controller.name)
             controller.is_announced = False
-            return
-        if not controller.is_announced:
-            self._inbox.begin(controller.name, self._clock.now_s())
+        elif not controller.is_announced:
+            inbox.begin(controller.name, self._coordinator.clock.now_s())
             controller.is_announced = True
-        super()._write_account(controller)
+        return controller.is_announced
 
 
 def _has_queued(root: Root, name: str) -> bool:

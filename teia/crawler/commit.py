@@ -22,7 +22,7 @@ A node of a cluster adds a `CommitStep` before 1, inside and after the transacti
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -168,10 +168,15 @@ class CommitStep(Protocol):
         """Tell whether to try a failed commit again; the step has changed what made it fail."""
 
 
+RecordVisit = Callable[[Cell, ActiveVisit, tuple[Stored, ...] | None], bool]
+"""Function that records a visit inside its cell's transaction; it returns whether the links of its page count."""
+
+
 class Committer:
     """Commits groups of visits of one collection; every method runs in the commit thread.
 
-    The loop sets `is_winding_up` when a stop has begun, possibly in the middle of a commit. From then on the commit
+    `record_visit` is for visits that the crawl did not make: they are not in the fetch log, and show no traps. The loop
+    sets `is_winding_up` when a stop has begun, possibly in the middle of a commit. From then on the commit
     leaves all optional work to the next start.
     """
 
@@ -184,6 +189,7 @@ class Committer:
         ledger: Ledger,
         clock: Clock,
         aliases: AliasBook | None = None,
+        record_visit: RecordVisit | None = None,
     ) -> None:
         self.cells = cells
         self.aliases = aliases
@@ -202,6 +208,7 @@ class Committer:
         self._shrink_at = clock.ticks_s() + SHRINK_EVERY_S
         self._order = next(iter(cells)).frontier.order
         self._promises: dict[int, float] = {}
+        self._record_visit = record_visit
 
     def pending_work(self) -> list[PendingWork]:
         """Return the work requested by others that waits for a commit; called by both threads."""
@@ -369,8 +376,42 @@ class Committer:
         """Record everything that one cell learns from a group, inside its transaction."""
         frontier = cell.frontier
         links: dict[int, dict[LinkKey, FoundUrl]] = defaultdict(dict)
+        if self._record_visit is None:
+            self._record_visits(cell, visits, stored, links, result)
+        else:
+            for visit in visits:
+                if self._record_visit(cell, visit, stored.get(visit)):
+                    self._gather(cell, links, visit)
+        # Links inside the cell belong to the page's own transaction; the others go to the outbox below.
+        result.note_hosts(cell, frontier.add_links(links.pop(cell.number, {}).values(), self._clock.now_s()))
+        # Evaluated after the links of this group were counted.
+        if cell.watch is not None and self._record_visit is None:
+            cell.watch.evaluate()
+        for to_cell, found in links.items():
+            mail.post(frontier, to_cell, found.values())
+        # The receivers have these links: they leave the outbox with this transaction of the sender.
+        if cell.number in self._delivered:
+            mail.delete_delivered(frontier, self._delivered.pop(cell.number))
+        if self.aliases is not None:
+            self.aliases.store_samples(cell.number)
+        if self.refresh is not None:
+            self.refresh.note_visits(cell, visits)
+        # Before COMMIT, so that an indexer that sees the change number finds the entry.
+        cell.handover.flush()
+        # The position is committed with the pages: the next start cuts the archive here.
+        note_position(frontier, cell.archive.position, sum(map(len, stored.values())))
+
+    def _record_visits(
+        self,
+        cell: Cell,
+        visits: Sequence[ActiveVisit],
+        stored: dict[ActiveVisit, tuple[Stored, ...]],
+        links: dict[int, dict[LinkKey, FoundUrl]],
+        result: CommitResult,
+    ) -> None:
+        """Settle the crawl's own visits, gather their links, and write their rows of the fetch log."""
         rows = []
-        changes = frontier.last_change()
+        changes = cell.frontier.last_change()
         for visit in visits:
             archived = capture_location(visit, stored.get(visit))
             if visit.outcome == Outcome.ALIAS and not self._forward_alias(cell, visit, links):
@@ -385,25 +426,7 @@ class Committer:
                 result.note_hosts(cell, [(visit.queue.host_id, visit.queue.host)])
             self._gather(cell, links, visit)
             rows.append(log_row(visit, archived))
-        # Links inside the cell belong to the page's own transaction; the others go to the outbox below.
-        result.note_hosts(cell, frontier.add_links(links.pop(cell.number, {}).values(), self._clock.now_s()))
-        # Evaluated after the links of this group were counted.
-        if cell.watch is not None:
-            cell.watch.evaluate()
-        for to_cell, found in links.items():
-            mail.post(frontier, to_cell, found.values())
-        # The receivers have these links: they leave the outbox with this transaction of the sender.
-        if cell.number in self._delivered:
-            mail.delete_delivered(frontier, self._delivered.pop(cell.number))
-        if self.aliases is not None:
-            self.aliases.store_samples(cell.number)
-        if self.refresh is not None:
-            self.refresh.note_visits(cell, visits)
-        write_log(frontier, rows)
-        # Before COMMIT, so that an indexer that sees the change number finds the entry.
-        cell.handover.flush()
-        # The position is committed with the pages: the next start cuts the archive here.
-        note_position(frontier, cell.archive.position, sum(map(len, stored.values())))
+        write_log(cell.frontier, rows)
 
     def _settle(self, cell: Cell, visit: ActiveVisit, archived: CaptureLocation) -> list[RowKey]:
         """Settle a visit; return the pages whose links no longer count, because a probe showed soft 404s."""

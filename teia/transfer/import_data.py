@@ -12,10 +12,10 @@ import makes no requests: it adds nothing to the fetch log and causes no politen
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,12 @@ from teia.clock import Clock
 from teia.collections.settings import saved
 from teia.config.load import load, to_toml
 from teia.config.sections import Config
-from teia.crawler.commit import CommitResult, Committer, LinkKey, capture_location, is_stored_as_revisit, page_row
+from teia.crawler.commit import CommitResult, Committer, capture_location, is_stored_as_revisit, page_row
 from teia.crawler.keep_fresh.observe import observe_visit
-from teia.crawler.open_cell import Cell, note_position
+from teia.crawler.open_cell import Cell
 from teia.crawler.start import open_crawls
 from teia.crawler.visit import ActiveVisit
 from teia.errors import UsageError
-from teia.frontier.cell import mail
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, SettledVisit, tail_of
 from teia.frontier.cell.schema import LANE_NEW
 from teia.frontier.queue.ledger import Ledger
@@ -84,47 +83,32 @@ class ImportedVisit(ActiveVisit):
     found_by: int = 0
 
 
-class ImportCommitter(Committer):
-    """Group commit for imported visits: no log, no politeness delays, and a mark of how far a file has been read."""
+def record_imported(clock: Clock, cell: Cell, visit: ActiveVisit, places: tuple[Stored, ...] | None) -> bool:
+    """Record an imported visit (`RecordVisit` of commit.py), and how far its file has been imported into the cell."""
+    assert isinstance(visit, ImportedVisit)
+    is_page = visit.item.purpose == IMPORTED
+    if is_page:
+        _settle(clock, cell, visit, places)
+    # In the transaction of the visit: after a crash, mark and data agree.
+    if visit.source:
+        write_mark(cell, visit.source, visit.offset)
+    return is_page
 
-    def _record(
-        self,
-        cell: Cell,
-        visits: Sequence[ActiveVisit],
-        stored: dict[ActiveVisit, tuple[Stored, ...]],
-        result: CommitResult,
-    ) -> None:
-        links: dict[int, dict[LinkKey, FoundUrl]] = defaultdict(dict)
-        for visit in visits:
-            assert isinstance(visit, ImportedVisit)
-            if visit.item.purpose == IMPORTED:
-                self._record_visit(cell, visit, stored.get(visit))
-                self._gather(cell, links, visit)
-            # In the transaction of the visit: after a crash, mark and data agree.
-            if visit.source:
-                write_mark(cell, visit.source, visit.offset)
-        result.note_hosts(cell, cell.frontier.add_links(links.pop(cell.number, {}).values(), self._clock.now_s()))
-        for to_cell, found in links.items():
-            mail.post(cell.frontier, to_cell, found.values())
-        if cell.number in self._delivered:
-            mail.delete_delivered(cell.frontier, self._delivered.pop(cell.number))
-        # Records behind this position are not committed; the next start cuts them off.
-        note_position(cell.frontier, cell.archive.position, sum(map(len, stored.values())))
 
-    def _record_visit(self, cell: Cell, visit: ImportedVisit, places: tuple[Stored, ...] | None) -> None:
-        """Make a URL known, with the outcome of its visit."""
-        host, item, now_s = visit.queue.host, visit.item, self._clock.now_s()
-        found = FoundUrl(host, item.key, tail_of(item.url, host), item.depth, 0, by=visit.found_by)
-        # The row of the URL must exist before `settle` changes it.
-        cell.frontier.add_links([found], now_s)
-        assert visit.verdict is not None
-        time_s = visit.fetched.started_s if visit.fetched is not None else now_s
-        host_id = cell.frontier.host_id(host, now_s)
-        again_s = now_s + visit.verdict.wait_s
-        archived = capture_location(visit, places)
-        outcome, state, repeats = visit.outcome, visit.verdict.state, is_stored_as_revisit(visit)
-        settled = SettledVisit(host_id, item, outcome, state, time_s, again_s, page_row(visit), archived, repeats)
-        cell.frontier.settle(observe_visit(cell.frontier, settled, host, visit), host)
+def _settle(clock: Clock, cell: Cell, visit: ImportedVisit, places: tuple[Stored, ...] | None) -> None:
+    """Make a URL known, with the outcome of its visit."""
+    host, item, now_s = visit.queue.host, visit.item, clock.now_s()
+    found = FoundUrl(host, item.key, tail_of(item.url, host), item.depth, 0, by=visit.found_by)
+    # The row of the URL must exist before `settle` changes it.
+    cell.frontier.add_links([found], now_s)
+    assert visit.verdict is not None
+    time_s = visit.fetched.started_s if visit.fetched is not None else now_s
+    host_id = cell.frontier.host_id(host, now_s)
+    again_s = now_s + visit.verdict.wait_s
+    archived = capture_location(visit, places)
+    outcome, state, repeats = visit.outcome, visit.verdict.state, is_stored_as_revisit(visit)
+    settled = SettledVisit(host_id, item, outcome, state, time_s, again_s, page_row(visit), archived, repeats)
+    cell.frontier.settle(observe_visit(cell.frontier, settled, host, visit), host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +117,7 @@ class Target:
 
     config: Config
     read_settings: bytes
-    committer: ImportCommitter
+    committer: Committer
     cells: Sequence[Cell]
     starts: tuple[int, ...]
     clock: Clock
@@ -142,7 +126,7 @@ class Target:
         return self.cells[cell_of(slot_of(site_of(host)), self.starts)]
 
     def queue_for(self, host: str) -> HostQueue:
-        # Host id 0 is a placeholder: `_record_visit` looks up the real one.
+        # Host id 0 is a placeholder: `record_imported` looks up the real one.
         return HostQueue(host, 0, self.cell_for(host).number, 0, DelayTarget(host))
 
     def item_for(self, url: str, depth: int, purpose: str = IMPORTED, failures: int = 0) -> QueuedUrl:
@@ -193,7 +177,7 @@ def open_target(root: Root, name: str, clock: Clock) -> Iterator[Target]:
         with open_crawls(root, [config], ledger, clock) as (crawl,):
             cells = crawl.committer.cells
             starts = root.collection(name).starts()
-            committer = ImportCommitter(cells, starts, ledger, clock)
+            committer = Committer(cells, starts, ledger, clock, record_visit=partial(record_imported, clock))
             committer.deliver(CommitResult())
             yield Target(config, crawl.read_settings, committer, cells, starts, clock)
     finally:

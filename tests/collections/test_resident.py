@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ from teia.collections.commands import (
     remove_collection,
 )
 from teia.collections.control_file import CrawlReports
+from teia.collections.coordinator import Coordinator
 from teia.collections.drafts import create_collection
 from teia.collections.inbox import GiveCommand, Inbox
-from teia.collections.resident import Resident
+from teia.collections.resident import StandingCommandFollower
 from teia.collections.scheduled_runs import RunLog
 from teia.collections.settings import saved
 from teia.config.sections import Config, ScheduleSettings
@@ -38,7 +40,7 @@ from tests.collections.test_coordinator import DELAY_S, site
 from tests.crawler.webs import ScriptedWeb
 from tests.waiting import until_async
 
-Talk = Callable[[Root, Callable[..., None], Resident], Awaitable[None]]
+Talk = Callable[[Root, Callable[..., None], Coordinator], Awaitable[None]]
 
 
 def serve(folder: Path, talk: Talk, pages: int = 8) -> list[RequestLogEntry]:
@@ -68,7 +70,8 @@ async def _serve(folder: Path, talk: Talk, web: ScriptedWeb) -> list[RequestLogE
             return saved(root, name).config
 
         with root.locked():
-            resident = Resident(root, root.collections, read, clock, idle_s=1.0, poll_s=0.02)
+            follow = partial(StandingCommandFollower, idle_s=1.0)
+            resident = Coordinator(root, root.collections, read, clock, poll_s=0.02, follow=follow)
             async with asyncio.timeout(40):
                 await asyncio.gather(resident.serve(), talk(root, make, resident))
     return read_log(log)
@@ -90,13 +93,13 @@ def is_done(root: Root, name: str) -> bool:
         table.close()
 
 
-def pages_of(resident: Resident, name: str) -> int:
+def pages_of(resident: Coordinator, name: str) -> int:
     controller = resident.controllers.get(name)
     return 0 if controller is None else controller.counts.pages
 
 
 def test_a_collection_made_while_it_serves_is_crawled_when_it_is_started(tmp_path: Path) -> None:
-    async def talk(root: Root, make: Callable[..., None], resident: Resident) -> None:
+    async def talk(root: Root, make: Callable[..., None], resident: Coordinator) -> None:
         await asyncio.sleep(0.2)  # it serves nothing for a while
         make("one")
         await until_async(lambda: "one" in resident.controllers)
@@ -119,7 +122,7 @@ def test_a_collection_made_while_it_serves_is_crawled_when_it_is_started(tmp_pat
 
 
 def test_what_was_stopped_goes_on_when_it_is_started_and_nothing_is_requested_twice(tmp_path: Path) -> None:
-    async def talk(root: Root, make: Callable[..., None], resident: Resident) -> None:
+    async def talk(root: Root, make: Callable[..., None], resident: Coordinator) -> None:
         make("one")
         make("two")
         for name in ("one", "two"):
@@ -138,7 +141,7 @@ def test_what_was_stopped_goes_on_when_it_is_started_and_nothing_is_requested_tw
 
 
 def test_a_collection_that_is_crawled_is_let_go_of_and_removed(tmp_path: Path) -> None:
-    async def talk(root: Root, make: Callable[..., None], resident: Resident) -> None:
+    async def talk(root: Root, make: Callable[..., None], resident: Coordinator) -> None:
         make("one")
         make("two")
         for name in ("one", "two"):
@@ -155,7 +158,7 @@ def test_a_collection_that_is_crawled_is_let_go_of_and_removed(tmp_path: Path) -
 def test_a_paused_collection_is_not_waited_for(tmp_path: Path) -> None:
     """It leaves by itself, and whoever looks after it starts another one when there is something to do."""
 
-    async def talk(root: Root, make: Callable[..., None], _: Resident) -> None:
+    async def talk(root: Root, make: Callable[..., None], _: Coordinator) -> None:
         make("one")
         for command in (Command.RUN, Command.PAUSE):
             give_command(root, "one", command, WallClock())
@@ -172,7 +175,7 @@ def test_a_command_that_could_not_be_recorded_is_not_acknowledged(
         attempts.append(command)
         raise DiskFull("no room")
 
-    async def talk(root: Root, make: Callable[..., None], resident: Resident) -> None:
+    async def talk(root: Root, make: Callable[..., None], resident: Coordinator) -> None:
         make("one")
         await until_async(lambda: "one" in resident.controllers)
         with Inbox(root.control) as inbox:

@@ -304,3 +304,28 @@ def test_no_class_of_the_cluster_inherits_from_the_crawler() -> None:
             bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
             heirs += [f"{module.name}: {base}" for base in bases if base.split(".")[0] in of_crawler]
     assert heirs == []
+
+
+def test_no_class_overrides_a_private_method_of_another() -> None:
+    """A reader of a class must know what it does: what differs is passed in, or declared as abstract."""
+    methods: dict[str, tuple[set[str], set[str], list[str]]] = {}
+    for module in modules():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                found = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+                own = {each.name for each in found if re.match("_[a-z]", each.name)}
+                abstract = {each.name for each in found if "abstractmethod" in map(ast.unparse, each.decorator_list)}
+                bases = [ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases]
+                methods[f"{module.name}.{node.name}"] = own, own - abstract, bases
+    by_name: dict[str, list[str]] = {}
+    for each in methods:
+        by_name.setdefault(each.rpartition(".")[2], []).append(each)
+    overridden = []
+    for name, (own, _, bases) in methods.items():
+        waiting, seen = list(bases), {name}
+        while waiting:
+            for parent in set(by_name.get(waiting.pop(), ())) - seen:
+                seen.add(parent)
+                overridden += [f"{name}.{method} of {parent}" for method in own & methods[parent][1]]
+                waiting += methods[parent][2]
+    assert overridden == []

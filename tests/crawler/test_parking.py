@@ -14,7 +14,7 @@ import pytest
 from teia.cli.crawl.control import current_account
 from teia.clock import WallClock
 from teia.collections.commands import give_command
-from teia.collections.resident import Resident
+from teia.collections.coordinator import Coordinator
 from teia.collections.settings import change
 from teia.crawler.start import open_crawler
 from teia.errors import TeiaError
@@ -76,7 +76,7 @@ WAYS = [
 ]
 
 
-def is_parked(resident: Resident, name: str) -> bool:
+def is_parked(resident: Coordinator, name: str) -> bool:
     """Tell whether the resident has taken a collection up and parked it."""
     return name in resident.controllers and resident.controllers[name].parked != ""
 
@@ -85,7 +85,7 @@ def is_parked(resident: Resident, name: str) -> bool:
 def test_a_server_parks_a_bad_collection_tells_why_and_crawls_the_others(
     tmp_path: Path, spoil: Callable[[Root, str], None], why: str
 ) -> None:
-    async def talk(root: Root, make: Callable[..., None], resident: Resident) -> None:
+    async def talk(root: Root, make: Callable[..., None], resident: Coordinator) -> None:
         make("bad")
         make("good")
         spoil(root, "bad")
@@ -104,7 +104,7 @@ def test_a_server_parks_a_bad_collection_tells_why_and_crawls_the_others(
 
 
 def test_a_parked_collection_is_tried_again_when_its_settings_change(tmp_path: Path) -> None:
-    async def talk(root: Root, make: Callable[..., None], resident: Resident) -> None:
+    async def talk(root: Root, make: Callable[..., None], resident: Coordinator) -> None:
         make("bad")
         make("good")
         give_impossible_socket(root, "bad")
@@ -120,7 +120,7 @@ def test_a_parked_collection_is_tried_again_when_its_settings_change(tmp_path: P
     serve(tmp_path, talk)
 
 
-async def both_begin_and_one_fails(root: Root, make: Callable[..., None], resident: Resident, socket: Path) -> None:
+async def both_begin_and_one_fails(root: Root, make: Callable[..., None], resident: Coordinator, socket: Path) -> None:
     """Start two collections in one shift; the one whose socket cannot be made fails, and stays open until its end."""
     make("bad", **{"signals.socket": str(socket)})
     make("good")
@@ -134,7 +134,7 @@ async def both_begin_and_one_fails(root: Root, make: Callable[..., None], reside
 def test_settings_that_change_during_the_shift_in_which_a_collection_failed_are_tried(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def talk(root: Root, make: Callable[..., None], resident: Resident) -> None:
+    async def talk(root: Root, make: Callable[..., None], resident: Coordinator) -> None:
         await both_begin_and_one_fails(root, make, resident, tmp_path / "missing" / "socket")
         edits = [Edit("signals.socket", Operator.SET, "")]
         changed = await asyncio.to_thread(change, root, "bad", edits, WallClock())
@@ -151,7 +151,7 @@ def test_settings_that_change_during_the_shift_in_which_a_collection_failed_are_
 def test_a_collection_that_failed_in_this_shift_is_tried_again_when_a_user_asks(
     tmp_path: Path, command: Command
 ) -> None:
-    async def talk(root: Root, make: Callable[..., None], resident: Resident) -> None:
+    async def talk(root: Root, make: Callable[..., None], resident: Coordinator) -> None:
         folder = tmp_path / "missing"
         await both_begin_and_one_fails(root, make, resident, folder / "socket")
         folder.mkdir(mode=0o700)

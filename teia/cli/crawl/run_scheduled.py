@@ -22,7 +22,7 @@ from teia.collections.controllers import CollectionController
 from teia.collections.coordinator import Coordinator
 from teia.collections.index_state import read_index_state
 from teia.collections.overview import schedule_keys
-from teia.collections.resident import Resident
+from teia.collections.resident import StandingCommandFollower
 from teia.collections.scheduled_runs import EndReason
 from teia.config.sections import Config
 from teia.crawler.loop import Crawler
@@ -82,10 +82,10 @@ async def _serve(
         "zygote": zygote,
     }
     if is_resident:
-        coordinator: Coordinator = Resident(root, names, read, clock, **options)
+        options["follow"] = StandingCommandFollower
+    coordinator = Coordinator(root, names, read, clock, **options)
+    if is_resident:
         _stop_without_server(coordinator)
-    else:
-        coordinator = Coordinator(root, names, read, clock, **options)
 
     def on_signal(number: int) -> None:
         signals.append(number)
