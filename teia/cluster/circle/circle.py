@@ -90,12 +90,6 @@ class Circle:
         """Return all points, by growing ids."""
         return (CirclePoint(point_id, self._node_at[point_id]) for point_id in self.ids)
 
-    def with_node(self, node: str, capacity: float = 1.0) -> Circle:
-        return Circle({**self.nodes, node: capacity}, self.points_per_capacity)
-
-    def without(self, node: str) -> Circle:
-        return Circle({name: size for name, size in self.nodes.items() if name != node}, self.points_per_capacity)
-
     def index(self, key: int) -> int:
         """Return the number of the point that is the successor of a key."""
         if not self.ids:

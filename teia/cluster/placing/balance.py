@@ -20,7 +20,7 @@ that its fingers lead to; one that is overloaded or slow itself refuses.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from teia.config.sections import BalanceSettings
@@ -78,13 +78,6 @@ def shares_of(nodes: Iterable[NodeLoad]) -> dict[str, float]:
     each = list(nodes)
     total, capacity = sum(node.load for node in each), sum(node.capacity for node in each)
     return {node.name: total * node.capacity / capacity for node in each}
-
-
-def busiest(nodes: Iterable[NodeLoad]) -> float:
-    """Return the load of the busiest node as a multiple of its share; 1 if all have theirs, or there is no work."""
-    each = list(nodes)
-    shares = shares_of(each)
-    return max((node.load / shares[node.name] for node in each if shares[node.name]), default=1.0)
 
 
 # ---- transfers ------------------------------------------------------------------------------------------------------
@@ -223,14 +216,6 @@ def plan(nodes: Sequence[NodeLoad], settings: BalanceSettings, *, across: bool =
         return one_to_many(nodes, heavy[0], slack, quantity, across=across)
     lights = scales.lights(heavy[0], across=across)
     return one_to_one(nodes, heavy[0], lights[0], slack) if lights else []
-
-
-def apply_transfers(nodes: Sequence[NodeLoad], moves: Iterable[CellTransfer]) -> list[NodeLoad]:
-    """Return the nodes with cells moved."""
-    cells = {node.name: dict(node.cells) for node in nodes}
-    for move in moves:
-        cells[move.taker][move.cell] = cells[move.giver].pop(move.cell)
-    return [replace(node, cells=cells[node.name]) for node in nodes]
 
 
 # ---- migration ------------------------------------------------------------------------------------------------------

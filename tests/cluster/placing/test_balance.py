@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -13,14 +14,14 @@ from teia.cluster.placing.balance import (
     IDLE,
     NORMAL,
     OVERLOADED,
+    CellTransfer,
     NodeLoad,
-    apply_transfers,
-    busiest,
     chosen_cell,
     one_to_many,
     one_to_one,
     plan,
     plan_exchange,
+    shares_of,
     state_after,
 )
 from teia.config.sections import BalanceSettings
@@ -30,6 +31,20 @@ RULES = BalanceSettings(idle_urls=10, overloaded_urls=100)
 
 def with_states(nodes: list[NodeLoad], rules: BalanceSettings = RULES) -> list[NodeLoad]:
     return [replace(node, state=state_after(node.state, node.load, node.capacity, rules)) for node in nodes]
+
+
+def busiest(nodes: Iterable[NodeLoad]) -> float:
+    """The load of the busiest node as a multiple of its share; 1 if all have theirs, or there is no work."""
+    each = list(nodes)
+    shares = shares_of(each)
+    return max((node.load / shares[node.name] for node in each if shares[node.name]), default=1.0)
+
+
+def apply_transfers(nodes: list[NodeLoad], moves: Iterable[CellTransfer]) -> list[NodeLoad]:
+    cells = {node.name: dict(node.cells) for node in nodes}
+    for move in moves:
+        cells[move.taker][move.cell] = cells[move.giver].pop(move.cell)
+    return [replace(node, cells=cells[node.name]) for node in nodes]
 
 
 @st.composite

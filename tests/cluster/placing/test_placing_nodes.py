@@ -18,7 +18,6 @@ import pytest
 from teia.clock import WallClock
 from teia.cluster.members.session import NodeState
 from teia.cluster.nats.wire import connect
-from teia.cluster.placing.balance import busiest
 from teia.cluster.placing.balancer import node_loads
 from teia.cluster.placing.cell_owners import DecidedTransfer, OwnerOverrides, RingDocument
 from teia.cluster.views.status import node_states
@@ -31,6 +30,7 @@ from teia.urls import cell_of, cell_starts, site_of, slot_of
 from tests.cluster import nodes as harness
 from tests.cluster.conftest import Nats
 from tests.cluster.nodes import Cluster, by_one_machine, cluster
+from tests.cluster.placing.test_balance import busiest
 from tests.cluster.test_node import DELAY_S, PATIENT_S, check_courtesy, requested_pages
 from tests.system.labs import Lab, running_lab
 from tests.waiting import until

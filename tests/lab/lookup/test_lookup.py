@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from teia.cluster.circle.circle import Circle
 from teia.lab.lookup.can import SIDE, Can
 from teia.lab.lookup.overlay import KEY_BITS, Overlay, random_key
 from teia.lab.lookup.pastry import ID_BITS, LEAVES_A_SIDE, Pastry, digit, id_distance, shared_digits
@@ -96,7 +97,8 @@ def test_what_a_newcomer_takes_is_what_would_be_its_own(make: object) -> None:
     ring = make(20, 5)  # type: ignore[operator]
     taken = ring.join_share(rng(8))
     name = f"newcomer {rng(8).bytes(8).hex()}"
-    assert taken.share == pytest.approx(ring.circle.with_node(name).shares()[name])
+    after = Circle({**ring.circle.nodes, name: 1.0}, ring.circle.points_per_capacity)
+    assert taken.share == pytest.approx(after.shares()[name])
 
 
 def test_zones_of_can_are_the_whole_torus_and_neighbours_know_each_other() -> None:
