@@ -21,6 +21,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from teia.durable import disk_errors
@@ -200,30 +201,47 @@ def open_derived(path: Path, ddl: str, remedy: str = "rebuild it with `teia rebu
 
 
 def open_to_read(path: Path, schema: Schema) -> sqlite3.Connection:
-    """Open a file that another process may be writing, read-only.
-
-    One of the version before has its tables under their present names too, until a writer migrates it: then this
-    connection fails, and the file must be opened again.
-    """
+    """Open a file that another process may be writing, read-only."""
     if not path.exists():
         raise StoreError(f"{path}: file not found; the collection was never crawled")
     with sqlite_errors(path):
         name = f"file:{quote(str(path))}?mode=ro"
-        db = sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False)
+        db = sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False, factory=_Reader)
         try:
             if _check_version(path, db, schema) != schema.version:
-                _show_present_names(db, schema.renamed)
+                db.show_present_names(schema.renamed)
         except BaseException:
             db.close()
             raise
     return db
 
 
-def _show_present_names(db: sqlite3.Connection, renamed: Renamed) -> None:
-    for table, (name, columns) in renamed.items():
-        if found := _columns(db, table):
-            shown = ", ".join(f'"{column}" AS "{columns.get(column, column)}"' for column in found)
-            db.execute(f'CREATE TEMP VIEW "{name}" AS SELECT {shown} FROM main."{table}"')  # noqa: S608  # our own names
+class _Reader(sqlite3.Connection):
+    """A connection that shows the tables of the version before under their present names, until they have those."""
+
+    _views: tuple[str, ...] = ()
+    _version = 0
+
+    def show_present_names(self, renamed: Renamed) -> None:
+        self._version = _version(self)
+        for table, (name, columns) in renamed.items():
+            if found := _columns(self, table):
+                # With the alias: SQLite takes a quoted name alone for a text if there is no such column any more.
+                shown = ", ".join(f't."{column}" AS "{columns.get(column, column)}"' for column in found)
+                self.execute(f'CREATE TEMP VIEW "{name}" AS SELECT {shown} FROM main."{table}" AS t')  # noqa: S608
+                self._views += (name,)
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> sqlite3.Cursor:  # type: ignore[override]
+        try:
+            return super().execute(sql, parameters)
+        except sqlite3.OperationalError:
+            # If a writer has migrated the file since, the views name tables and columns that are gone.
+            if not self._views or _version(self) == self._version:
+                raise
+            views, self._views = self._views, ()
+            for view in views:
+                super().execute(f'DROP VIEW temp."{view}"')
+            return super().execute(sql, parameters)
 
 
 @contextmanager

@@ -226,10 +226,12 @@ class NoticeFinder:
     ) -> int:
         """Store a notice of results among changed pages, each version once, and record the position reached."""
         cell, at, to = span
-        told = self._store.notified_versions(watched.id, [hit.key for hit in hits])
+        notified = self._store.notified_versions(watched.id, [hit.key for hit in hits])
         pages = {each.key: each for each in changed}
         new = [
-            (hit, page) for hit in hits if _is_new_version(page := pages[hit.key], told.get(hit.key), watched.made_s)
+            (hit, page)
+            for hit in hits
+            if _is_new_version(page := pages[hit.key], notified.get(hit.key), watched.made_s)
         ]
         items = [self._result(lookup, hit, page) for hit, page in new]
         with transaction(self._store.db):

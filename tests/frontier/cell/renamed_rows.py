@@ -78,6 +78,7 @@ def _found(tail: str, via: int = 0) -> FoundUrl:
 def old_file(path: Path) -> Path:
     """Write the file of version 3."""
     with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
         db.executescript(FILE.read_text("utf-8"))
         db.execute("PRAGMA user_version = 3")
     return path

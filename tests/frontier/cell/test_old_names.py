@@ -101,6 +101,17 @@ def test_a_file_of_version_3_is_read_as_it_is_by_one_who_may_not_write(tmp_path:
         assert read(cell) == unmigrated
 
 
+def test_a_reader_continues_when_its_file_is_migrated(tmp_path: Path) -> None:
+    path = old_file(tmp_path / "old")
+    with closing(FrontierCell(path, read_only=True)) as reader, closing(FrontierCell(path, read_only=True)) as late:
+        before = read(reader)
+        late.begin_snapshot()
+        FrontierCell(path).close()
+        assert read(reader) == read(late) == before
+        late.end_snapshot()
+        assert read(reader) == read(late) == before
+
+
 def test_tables_that_an_older_cell_lacks_are_neither_shown_nor_renamed(tmp_path: Path) -> None:
     path = old_file(tmp_path / "old")
     with closing(sqlite3.connect(path)) as db:
