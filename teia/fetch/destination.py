@@ -1,8 +1,7 @@
 """Address of a host: override or name server, then the guard; the crawler's only way to an address.
 
-A `Destination` holds either a guarded address and port, or an outcome with the reason why there is none. It is valid
-until `expires_s`; the crawler resolves again before each request, so an address checked months ago is never used
-(rebinding).
+A `Destination` holds either a guarded address and port, or an outcome with the reason why there is none. The crawler
+resolves again before each request, so an address checked months ago is never used (rebinding).
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ class Destination:
 
     address: str
     port: int
-    expires_s: float
     outcome: Outcome | None = None
     detail: str = ""
     is_temporary: bool = False
@@ -49,11 +47,11 @@ class Destinations:
         return known or self._guarded(await self._resolver.resolve(host), port)
 
     def _guarded(self, resolution: Resolution, port: int) -> Destination:
-        expires_s, failure = resolution.expires_s, resolution.failure
+        failure = resolution.failure
         if failure is not None:
-            return Destination("", port, expires_s, Outcome.DNS, failure.value, failure.is_temporary)
+            return Destination("", port, Outcome.DNS, failure.value, failure.is_temporary)
         # One forbidden record forbids the name, though only the first address is used (decision 6).
         refusal = self._guard.check_all(resolution.addresses, port)
         if refusal is not None:
-            return Destination("", port, expires_s, Outcome.BLOCKED_ADDRESS, refusal)
-        return Destination(resolution.addresses[0], port, expires_s)
+            return Destination("", port, Outcome.BLOCKED_ADDRESS, refusal)
+        return Destination(resolution.addresses[0], port)

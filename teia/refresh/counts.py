@@ -24,6 +24,7 @@ from teia.refresh.model import CapRule, Floats, Numbers, RefreshWorld, Rows
 from teia.refresh.segments import Part, Segments, Whole
 from teia.refresh.threshold import Bracket, Flags, narrow
 
+UNLIMITED = np.iinfo(np.int64).max
 FEW_CANDIDATES = 4
 """Number of undecided visits at or below which a group is settled by sorting them."""
 
@@ -34,46 +35,38 @@ PAGES_AT_ONCE = 1 << 17
 """Number of pages per batch of servers; the columns of one batch stay in the processor's cache from round to round."""
 
 
-def plan_counts(
-    world: RefreshWorld, *, caps: CapRule = "floor", least: ArrayLike = 0, most: ArrayLike | None = None
-) -> Numbers:
-    """Return the number of visits of each page that makes the store freshest, starting from the pages' ages.
-
-    `least` and `most` bound the visits of each page. A page gets at least `least` visits even if they gain nothing.
-    """
-    low = np.broadcast_to(np.asarray(least, dtype=np.int64), len(world))
-    limit = np.iinfo(np.int64).max if most is None else most
-    high = np.broadcast_to(np.maximum(np.asarray(least, dtype=np.int64), np.asarray(limit, dtype=np.int64)), len(world))
+def plan_counts(world: RefreshWorld, *, caps: CapRule = "floor") -> Numbers:
+    """Return the number of visits of each page that makes the store freshest, starting from the pages' ages."""
     room = world.caps(caps)
-    _check_room(world, room, low)
-    # Only pages that a visit can improve, and that may get more than their minimum, take part.
-    useful = _rows(world.worth_visiting & (high > low))
-    pages = VisitablePages.select(world, useful, low, high)
+    if world.budget is None and room.max() == UNLIMITED:
+        raise UsageError(
+            "a plan without delays (P = 0, m-wolf) needs a budget; otherwise the number of visits is unlimited"
+        )
+    # Only pages that a visit can improve take part.
+    useful = _rows(world.worth_visiting)
+    pages = VisitablePages.select(world, useful)
     # 1. Each server takes its best visits up to its cap.
-    more = pages.high.copy() if caps == "none" else pages.best_per_server(room - _sums(Segments(world.starts), low))
-    # 2. Where these exceed the budget, the best of all of them stay. Pages that take no part keep their minimum.
-    assigned = low.sum(dtype=np.float64) - pages.low.sum(dtype=np.float64)
-    if world.budget is not None and assigned + more.sum(dtype=np.float64) > world.budget:
-        more = pages.best_within_budget(more, world.budget - int(low.sum()))
+    free = caps == "none"
+    counts = np.full(len(pages), UNLIMITED) if free else pages.best_per_server(room.astype(np.float64))
+    # 2. Where these exceed the budget, the best of all of them stay.
+    if world.budget is not None and counts.sum(dtype=np.float64) > world.budget:
+        counts = pages.best_within_budget(counts, world.budget)
     if isinstance(useful, slice):
-        return more
-    counts = low.copy()
-    counts[useful] = more
-    return counts
+        return counts
+    of_all = np.zeros(len(world), dtype=np.int64)
+    of_all[useful] = counts
+    return of_all
 
 
 def gain(world: RefreshWorld, rows: Numbers, counts: ArrayLike) -> Floats:
     """Return the freshness of the whole store that one visit more than `counts` adds, for the pages at `rows`."""
-    none, one = np.broadcast_to(np.int64(0), len(world)), np.broadcast_to(np.int64(1), len(world))
-    pages = VisitablePages.select(world, np.asarray(rows), none, one)
-    return pages.gains(slice(None), np.asarray(counts, dtype=np.float64))
+    return VisitablePages.select(world, np.asarray(rows)).gains(slice(None), np.asarray(counts, dtype=np.float64))
 
 
 def counts_at(world: RefreshWorld, price: float) -> Floats:
     """Return the number of visits of each page that gain at least `price` of the store's freshness."""
     useful = _rows(world.worth_visiting)
-    none, most = (np.broadcast_to(np.int64(each), len(world)) for each in (0, np.iinfo(np.int64).max))
-    pages = VisitablePages.select(world, useful, none, most)
+    pages = VisitablePages.select(world, useful)
     counts, found = np.zeros(len(world)), np.empty(len(pages))
     for part in blocks(len(pages)):
         found[part] = pages.counts_at(part, np.full_like(found[part], price))
@@ -81,37 +74,22 @@ def counts_at(world: RefreshWorld, price: float) -> Floats:
     return counts
 
 
-def _check_room(world: RefreshWorld, room: Numbers, low: Numbers) -> None:
-    if world.budget is None and room.max() == np.iinfo(np.int64).max:
-        raise UsageError(
-            "a plan without delays (P = 0, m-wolf) needs a budget; otherwise the number of visits is unlimited"
-        )
-    if not low.any():
-        return
-    wanted = _sums(Segments(world.starts), low)
-    if (wanted > room).any():
-        server = int(np.flatnonzero(wanted > room)[0])
-        raise UsageError(
-            f"server {server} allows {room[server]} visits, but its pages require at least {wanted[server]:g}"
-        )
-    if world.budget is not None and low.sum() > world.budget:
-        raise UsageError(f"a budget of {world.budget} visits is less than the required {low.sum()}")
-
-
 @dataclass(slots=True)
 class VisitablePages:
-    """Columns of the pages that are worth a visit, in units of their own change: `span` is lam T, `aged` lam age."""
+    """Columns of the pages that are worth a visit, in units of their own change: `span` is lam T, `aged` lam age.
+
+    `most` is the greatest number of visits of each page, where there is one.
+    """
 
     servers: Segments
     page: Numbers
     span: Floats
     aged: Floats | None
     worth: Floats
-    low: Numbers
-    high: Numbers
+    most: Numbers | None = None
 
     @classmethod
-    def select(cls, world: RefreshWorld, rows: Part, low: Numbers, high: Numbers) -> VisitablePages:
+    def select(cls, world: RefreshWorld, rows: Part) -> VisitablePages:
         """Select the pages at `rows`; slice(None) selects all pages as views, without copying."""
         starts = world.starts if isinstance(rows, slice) else np.searchsorted(rows, world.starts).astype(np.int64)
         rate = world.rate[rows]
@@ -122,19 +100,18 @@ class VisitablePages:
             span=span,
             aged=rate * world.age_s[rows] if world.has_ages else None,
             worth=world.weight[rows] / span,
-            low=low[rows],
-            high=high[rows],
         )
 
     def __len__(self) -> int:
         return len(self.span)
 
     def best_per_server(self, spare: Floats) -> Numbers:
-        """Return the best visits of each server: `spare` of them beyond the minimum."""
+        """Return the best visits of each server: `spare` of them."""
         counts = np.empty(len(self), dtype=np.int64)
         for first, last in self.servers.runs(PAGES_AT_ONCE):
             begin, end = self.servers.starts[[first, last]]
-            self._of_servers(first, last)._fill_best_of_servers(spare[first:last], counts[begin:end])
+            some, room = self._of_servers(first, last), spare[first:last]
+            some._best(room, some.servers, (some.servers.lengths > 0) & (room > 0), counts[begin:end])
         return counts
 
     def _of_servers(self, first: int, last: int) -> VisitablePages:
@@ -146,28 +123,21 @@ class VisitablePages:
             span=self.span[part],
             aged=None if self.aged is None else self.aged[part],
             worth=self.worth[part],
-            low=self.low[part],
-            high=self.high[part],
         )
 
-    def _fill_best_of_servers(self, spare: Floats, counts: Numbers) -> None:
-        target = spare + _sums(self.servers, self.low)
-        binding = (self.servers.lengths > 0) & (spare > 0)
-        self._best(np.minimum(target, _sums(self.servers, self.high)), self.servers, binding, counts)
-
     def best_within_budget(self, counts: Numbers, budget: int) -> Numbers:
-        """Keep the best `budget` visits beyond the minimum; `counts` is overwritten with the result."""
+        """Keep the best `budget` visits; `counts` is overwritten with the result."""
         if budget == 0:
-            return self.low.copy()
-        self.high = counts
-        target = np.array([budget + self.low.sum(dtype=np.float64)])
+            return np.zeros_like(counts)
+        self.most = counts
+        target = np.array([float(budget)])
         self._best(target, Whole(len(self)), np.ones(1, dtype=np.bool_), counts)
         return counts
 
     def _best(self, target: Floats, groups: Segments, binding: Flags, counts: Numbers) -> None:
-        """Put the best visits of each group, as many as its target, into `counts`; the minimum where nothing binds."""
+        """Put the best visits of each group, as many as its target, into `counts`; none where nothing binds."""
         state = self._find_thresholds(target, groups, binding)
-        # An infinite threshold leaves the pages of a group that does not bind at their minimum.
+        # An infinite threshold leaves the pages of a group that does not bind without visits.
         high = np.where(binding, np.where(np.isfinite(state.high), state.high, state.low), np.inf)
         low = np.where(binding, np.where(np.isfinite(state.low), state.low, state.high), np.inf)
         row, open_ = self._between(np.exp(high), np.exp(low), groups, counts)
@@ -201,7 +171,7 @@ class VisitablePages:
         k = np.maximum(np.floor(y), 0.0)
         # `y` has seven digits only, so the exact gain decides about the visit at the threshold.
         k += (y >= 0) & (self._growth(part, k) >= z)
-        return np.clip(k, self.low[part], self.high[part])
+        return np.minimum(k, UNLIMITED if self.most is None else self.most[part])
 
     def gains(self, part: Part, k: Floats) -> Floats:
         return self.worth[part] * self._growth(part, k)
@@ -226,7 +196,7 @@ class VisitablePages:
         return growth
 
     def _between(self, high: Floats, low: Floats, groups: Segments, counts: Numbers) -> tuple[Numbers, Floats]:
-        """Put the visits at the high thresholds into `counts`, which may be the same array as `self.high`.
+        """Put the visits at the high thresholds into `counts`, which may be the same array as `self.most`.
 
         Returns the places of the pages that have more visits at the low thresholds, and the number of extra visits of
         each.
@@ -282,11 +252,6 @@ class VisitablePages:
 def _rows(chosen: Flags) -> Part:
     """Return the indexes of the chosen rows; slice(None) if all are chosen, which avoids a copy."""
     return slice(None) if chosen.all() else np.flatnonzero(chosen)
-
-
-def _sums(segments: Segments, column: Numbers) -> Floats:
-    """Return the sums of an integer column as floats, because some values stand for infinity and would overflow."""
-    return segments.sums_of(lambda part: column[part].astype(np.float64))
 
 
 def _more(span: Floats, n: Floats) -> Floats:

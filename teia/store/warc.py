@@ -71,11 +71,6 @@ class Members:
     record_id: str = ""
     payload_digest: str = ""
 
-    @property
-    def answer(self) -> int | None:
-        """Index of the response or revisit among the records; None if there is none."""
-        return next((n for n, kind in enumerate(self.kinds) if kind in {"response", "revisit"}), None)
-
 
 @dataclass(frozen=True, slots=True)
 class StoredHead:

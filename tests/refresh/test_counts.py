@@ -7,7 +7,6 @@ import heapq
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from teia.errors import UsageError
 from teia.refresh import counts, formulas, segments
@@ -20,16 +19,15 @@ from .worlds import small_worlds
 DAY_S = 86_400.0
 
 
-def literal_greedy(world: RefreshWorld, least: Numbers | None = None, most: Numbers | None = None) -> Numbers:
+def literal_greedy(world: RefreshWorld) -> Numbers:
     """One visit after the other to whoever gains most; ties by page id."""
-    counts = np.zeros(len(world), dtype=np.int64) if least is None else least.copy()
+    counts = np.zeros(len(world), dtype=np.int64)
     room = world.caps("floor").copy()
-    np.subtract.at(room, world.server, counts)
-    left = (1 << 62) if world.budget is None else world.budget - int(counts.sum())
+    left = (1 << 62) if world.budget is None else world.budget
     waiting: list[tuple[float, int, int]] = []
 
     def offer(row: int) -> None:
-        if world.worth_visiting[row] and (most is None or counts[row] < most[row]):
+        if world.worth_visiting[row]:
             worth = float(gain(world, np.array([row]), counts[[row]])[0])
             if worth > 0:
                 heapq.heappush(waiting, (-worth, int(world.page[row]), row))
@@ -63,23 +61,6 @@ def test_counts_are_those_of_the_literal_greedy(world: RefreshWorld) -> None:
         lower = np.minimum(ours, literal)[rows]
         near = gain(world, rows, lower)
         assert np.ptp(near) <= 1e-12 * near.max()
-
-
-@settings(max_examples=100)
-@given(small_worlds(), st.data())
-def test_bounds_on_a_page_are_kept_and_greedy_otherwise(world: RefreshWorld, data: st.DataObject) -> None:
-    """A floor under which no page falls, and a most."""
-    least = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(world), max_size=len(world))))
-    most = least + np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(world), max_size=len(world))))
-    try:
-        ours = plan_counts(world, least=least, most=most)
-    except UsageError:
-        wanted = np.bincount(world.server, least, minlength=world.servers)
-        assert (wanted > world.caps()).any() or least.sum() > (world.budget or 0)
-        return
-    assert (ours >= least).all()
-    assert (ours <= most).all()
-    assert freshness(world, ours) == pytest.approx(freshness(world, literal_greedy(world, least, most)), abs=1e-9)
 
 
 @settings(max_examples=200)
@@ -161,16 +142,10 @@ def test_counts_do_not_depend_on_where_blocks_are_cut(monkeypatch: pytest.Monkey
         for budget in (None, 500)
         for age_s in (0.0, chance.exponential(DAY_S, pages))
     ]
-    none, least, most = (
-        np.zeros(pages, np.int64),
-        np.arange(pages) % 2,
-        np.arange(pages) % 2 + chance.integers(0, 5, pages),
-    )
     for world in worlds:
-        for at_least, at_most in ((none, None), (none, most), (none if world.budget else least, None)):
-            at_once = plan_counts(world, least=at_least, most=at_most)
-            with monkeypatch.context() as patch:
-                patch.setattr(counts, "PAGES_AT_ONCE", 50)
-                for module in (formulas, segments, counts):
-                    patch.setattr(module, "BLOCK", 7)
-                assert plan_counts(world, least=at_least, most=at_most).tolist() == at_once.tolist()
+        at_once = plan_counts(world)
+        with monkeypatch.context() as patch:
+            patch.setattr(counts, "PAGES_AT_ONCE", 50)
+            for module in (formulas, segments, counts):
+                patch.setattr(module, "BLOCK", 7)
+            assert plan_counts(world).tolist() == at_once.tolist()

@@ -54,11 +54,6 @@ class Subject:
         )
         return Plan(Group(should=tuple(terms)))
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The most frequent words, as they are written."""
-        return tuple(self._words.get(stem, stem) for stem in list(self._counts)[:MAX_TERMS])
-
 
 def _written(entry: IndexEntry) -> list[tuple[str, str]]:
     """Return each stem with the first word in the page that has it."""
