@@ -11,10 +11,9 @@ from teia.clock import iso_utc
 from teia.collections.account import MIN_REVISITED
 from teia.collections.control_file import CrawlReports
 from teia.frontier.tables.page_changes import last_change_s
-from teia.lib.copy_fields import copy_fields
 from teia.search.query.query_language import accepted_languages
 from teia.search.serve.searcher import SearchOptions
-from teia.search.show.results import Expansion, Explanation, Hit, Results
+from teia.search.show.results import Expansion, Explanation
 from teia.search.show.spelling import Suggestion
 from teia.views.page import next_due
 from teia.web import limits
@@ -231,11 +230,29 @@ def search(
     )
     chosen = ChosenFilters(language, type, dated)
     found = site.search(c or None).search(chosen.prepend_to(q), n, offset, options)
-    names = site.searchable()
-    hits = _with_next_visits(site, [c] if c else names, [_hit_view(hit) for hit in found.hits])
+    names, answer, end = site.searchable(), found.as_json(), found.offset + len(found.hits)
+    shown_hits = [
+        HitView(**values | {"explanation": hit.explanation})
+        for hit, values in zip(found.hits, answer["hits"], strict=True)
+    ]
     # The whole query was searched for; only the links of the page repeat a part of it.
     shown = _shorten(q)
-    return replace(_search_view(found, hits, c, n, names), query=shown, chosen=chosen, is_cut=shown != q)
+    own = {
+        "query": shown,
+        "is_cut": shown != q,
+        "chosen": chosen,
+        "collection": c,
+        "collections": names,
+        "n": n,
+        "next_offset": end if found.hits and end < found.total else None,
+        "hits": _with_next_visits(site, [c] if c else names, shown_hits),
+        # Records, where the JSON of a terminal has dictionaries; the page translates the warnings.
+        "warnings": list(found.notes),
+        "suggestions": list(found.suggestions),
+        "expansion": found.expansion,
+        "shards": Shards(found.shards_queried, found.shards_answered),
+    }
+    return SearchAnswer(**answer | own)
 
 
 def _shorten(query: str) -> str:
@@ -256,43 +273,3 @@ def _with_next_visits(site: Installation, names: list[str], hits: list[HitView])
                 entry = lookup.find(url)
                 due[url] = due.get(url) or (next_due(entry) if entry is not None else None)
     return [replace(hit, next_due=due[hit.url]) if due.get(hit.url) else hit for hit in hits]
-
-
-def _search_view(found: Results, hits: list[HitView], collection: str, n: int, collections: list[str]) -> SearchAnswer:
-    end = found.offset + len(found.hits)
-    return copy_fields(
-        SearchAnswer,
-        found,
-        collection=collection,
-        n=n,
-        next_offset=end if found.hits and end < found.total else None,
-        took_ms=round(found.took_ms, 3),
-        hits=hits,
-        warnings=list(found.notes),
-        suggestions=list(found.suggestions),
-        missing=list(found.missing),
-        facets={name: dict(counts) for name, counts in found.facets.items()},
-        languages={language: round(share, 4) for language, share in found.languages.items()},
-        shards=Shards(found.shards_queried, found.shards_answered),
-        collections=collections,
-        chosen=ChosenFilters(),
-    )
-
-
-def _hit_view(hit: Hit) -> HitView:
-    return copy_fields(
-        HitView,
-        hit,
-        title=hit.title.plain(),
-        title_html=hit.title.html(),
-        snippet=hit.snippet.html(),
-        score=round(hit.score, 6),
-        lang=hit.lang or None,
-        type=hit.type or None,
-        date=_time(hit.date_s),
-        last_visit=_time(hit.last_visit_s),
-    )
-
-
-def _time(unix_s: float | None) -> str | None:
-    return iso_utc(unix_s) if unix_s else None
