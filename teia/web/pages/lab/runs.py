@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
@@ -50,33 +50,22 @@ class LabView:
 
 
 @dataclass(frozen=True, slots=True)
-class LabRunView:
+class LabRunView(RunLine):
     """A run and its result: `report` is what the command printed; findings.py has its contents for the page."""
 
-    number: int
-    kind: str
-    state: str
     is_over: bool
     share: float | None
     doing: str
     ahead: int
     starts_in_s: float | None
     left_s: float | None
-    seconds: float | None
     asked: dict[str, Any]
-    command: str
-    seed: int
-    by: str
-    queued: str
     began: str | None
     ended: str | None
-    message: str
-    digest: str
     files: list[str]
     log: list[str]
     warnings: list[ResultWarning]
     report: dict[str, Any] | None
-    finding: dict[str, Any] = field(default_factory=dict)
 
     @property
     def result(self) -> dict[str, Any]:
