@@ -41,6 +41,7 @@ from teia.cluster.crawl.unsupported_settings import check_supported, ignored_set
 from teia.cluster.members.agreement import Agreement, agree, agree_on_pace, write_settings
 from teia.cluster.members.join import join
 from teia.cluster.members.session import NodeSession, Pace
+from teia.cluster.members.shared_files import fetch_files
 from teia.cluster.nats.objects import Objects, open_objects
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire, connect
@@ -156,7 +157,7 @@ class Node:
                 replicas = REPLICAS if len(wire.client.servers) >= REPLICAS else 1
                 self._pace = await call(agree_on_pace(wire, self._clock, identity.session_s, replicas))
                 agreement = await call(
-                    agree(wire, self._clock, self._shared, self._settings, replicas, identity.strategy)
+                    agree(wire, self._clock, self._shared, self._settings, replicas, identity.strategy, self._root)
                 )
                 check_supported(agreement.config, once=self._once)
                 for each in ignored_settings(agreement.config):
@@ -164,6 +165,8 @@ class Node:
                 self._strategy = strategy_named(agreement.strategy, agreement.config.placement, identity.countries)
                 room = agreement.config.cluster.stream_bytes
                 await call(create_stream(wire, self._clock, self._shared, agreement.replicas, room))
+                folder, files = self._root.collection(self._collection), agreement.files
+                await call(fetch_files(wire, self._clock, self._shared, agreement.replicas, files, folder))
                 config = identity.own_settings(write_settings(self._root, agreement))
                 self._make_cells(agreement, agreement.starts)
                 copies = await call(self._open_copies(agreement, config))

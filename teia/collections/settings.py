@@ -128,7 +128,7 @@ def configure(
     effective = load(file, environ, {**flags, "collection.name": wanted})
     if not effective.config.collection.seeds:
         raise UsageError("a new collection needs at least one SEED, such as https://example.org/")
-    config = _with_whole_paths(effective.config, Path.cwd() if file is None else file.absolute().parent)
+    config = with_whole_paths(effective.config, Path.cwd() if file is None else file.absolute().parent)
     check(config)
     if config.collection.order == focused.name:
         from teia.crawler.child.focus import examples_of
@@ -138,7 +138,8 @@ def configure(
     return EffectiveConfig(config, effective.origins)
 
 
-def _with_whole_paths(config: Config, base: Path) -> Config:
+def with_whole_paths(config: Config, base: Path) -> Config:
+    """Return settings in which every rule list has its absolute path."""
     scope = config.scope
     include, exclude = (tuple(_with_paths(rules, base)) for rules in (scope.include, scope.exclude))
     return replace(config, scope=replace(scope, include=include, exclude=exclude))

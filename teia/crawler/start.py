@@ -69,7 +69,7 @@ PARALLEL_CELLS = 8
 # ---- files ----------------------------------------------------------------------------------------------------------
 
 
-def _focus_of(root: Root, config: Config, clock: Clock) -> Focus | None:
+def topic_of(root: Root, config: Config, clock: Clock) -> Focus | None:
     """Return the topic of a focused crawl; other orders do not load the learning code."""
     if config.collection.order != focused.name:
         return None
@@ -137,12 +137,10 @@ def _open_crawl(
     folder = root.collection(config.collection.name)
     with ExitStack() as stack:
         with sqlite_errors(folder.path):
-            focus = _focus_of(root, config, clock)
+            focus = topic_of(root, config, clock)
             cells = stack.enter_context(_open_cells(folder, config, clock))
-            if focus is not None:
-                agree_on_kinds(cells, focus)
-            crawl = build_crawl(folder, config, cells, folder.starts(), ledger, clock, since_s, stack)
-            crawl.number, crawl.read_settings = number, with_focus(crawl.read_settings, focus)
+            crawl = build_crawl(folder, config, cells, folder.starts(), ledger, clock, since_s, stack, focus)
+            crawl.number = number
             _retry_seeds(crawl, clock.now_s())
             if config.sites.aliases:
                 crawl.load_aliases()
@@ -160,10 +158,13 @@ def build_crawl(
     clock: Clock,
     since_s: Mapping[str, float] | None,
     stack: ExitStack,
+    focus: Focus | None = None,
     own: Callable[[Crawl], Ownership] = lambda _: OneMachine(),
     kept_elsewhere: Callable[[], int] = lambda: 0,
 ) -> Crawl:
     """Make a crawl over open cells; `stack` closes its files. A node passes its ownership and the pages others keep."""
+    if focus is not None:
+        agree_on_kinds(cells, focus)
     committer = Committer(cells, starts, ledger, clock)
     if config.collection.order == pagerank.name:
         from teia.crawler.pagerank_order import CrawlPageRank
@@ -182,7 +183,8 @@ def build_crawl(
         committer.refresh = RevisitAll(cells, since_s[folder.name], config, clock)
     compiled = compile_settings(config, folder.lists)
     remove_old_copies(folder.lists, compiled)
-    crawl = Crawl(0, folder.name, config, committer, starts, compiled.read_settings, compiled)
+    read_settings = with_focus(compiled.read_settings, focus)
+    crawl = Crawl(0, folder.name, config, committer, starts, read_settings, compiled)
     crawl.ownership = own(crawl)
     crawl.add_seeds([seed for seed in compiled.seeds if crawl.ownership.owns(split(seed).host)])
     # A node has made its own, because others may forward some to it.

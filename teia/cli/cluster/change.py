@@ -123,17 +123,20 @@ def set_(address: ClusterAddress, settings: Settings) -> None:
 
 
 async def _set(address: ClusterAddress, settings: list[str]) -> str:
-    from teia.cluster.crawl.settings import amend_settings
+    from teia.cluster.crawl.settings import amend_settings, share_new_files
     from teia.cluster.members.agreement import agree, amend_agreement, nudge
     from teia.collections.settings import parse_edit
     from teia.config.load import toml_value
     from teia.config.tree import value_of
+    from teia.store.root import Root
 
     edits, clock, collection = [parse_edit(each) for each in settings], WallClock(), address.collection
     async with address.connect("change") as wire:
         before = await agree(wire, clock, collection, None, 1)
+        # Files that the settings name are read on this machine; there is no data folder.
+        edits, files = await share_new_files(wire, clock, collection, before, Root(Path()), edits)
         now = await amend_agreement(
-            wire, clock, collection, lambda agreement: amend_settings(agreement, edits), before.replicas
+            wire, clock, collection, lambda agreement: amend_settings(agreement, edits, files), before.replicas
         )
         await nudge(wire, collection)
     keys = dict.fromkeys(edit.key for edit in edits)

@@ -89,7 +89,7 @@ def up(
 
 def _write_settings(data: Path, seeds: list[str], config: Path | None, name: str) -> None:
     """Write the settings of the crawl beside the cluster; its nodes read them there."""
-    from teia.collections.settings import check
+    from teia.collections.settings import check, with_whole_paths
     from teia.config.load import load, to_toml
 
     file = data / "web.toml"
@@ -102,6 +102,7 @@ def _write_settings(data: Path, seeds: list[str], config: Path | None, name: str
     settings = load(config, os.environ, {"collection.seeds": seeds or None, "collection.name": name}).config
     if not settings.collection.seeds:
         raise UsageError("a new cluster needs at least one SEED, such as https://example.org/, or --config")
+    settings = with_whole_paths(settings, Path.cwd() if config is None else config.absolute().parent)
     check(settings)
     file.write_text(to_toml(settings), "utf-8")
 

@@ -99,6 +99,7 @@ def node(
     from teia.clock import WallClock
     from teia.cluster.node import Node, NodeIdentity
     from teia.cluster.placing.site_strategies import GEO, STRATEGIES
+    from teia.collections.settings import with_whole_paths
     from teia.config.load import load
 
     if strategy is not None and strategy not in STRATEGIES:
@@ -115,6 +116,7 @@ def node(
     settings = None
     if config is not None:
         settings = load(config, os.environ, {"collection.name": collection}).config
+        settings = with_whole_paths(settings, config.absolute().parent)
     identity = NodeIdentity(
         name or _name_of_machine(), tuple(nats), key, ca, region=region, capacity=capacity, strategy=strategy or "",
         countries=countries, bind=bind, max_hosts=max_hosts, session_s=session,

@@ -14,7 +14,15 @@ from teia.cli.options import AsJson, Collection, Data, Settings, open_collection
 from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
 from teia.collections.overview import schedule_overview
-from teia.collections.settings import SettingsChange, change, implied_scope, normal_form, parse_edit, saved
+from teia.collections.settings import (
+    SettingsChange,
+    change,
+    implied_scope,
+    is_clustered,
+    normal_form,
+    parse_edit,
+    saved,
+)
 from teia.config.load import toml_value
 from teia.config.sections import Config
 from teia.errors import UsageError
@@ -95,7 +103,8 @@ def unblock(data: Data, what: Targets, collection: Collection = None, as_json: A
     """Remove rules added by `teia block` or --exclude; URLs that were excluded are queued again."""
     root, name = open_collection(data, collection)
     edits = [_rule(EXCLUDE, Operator.REMOVE, rule) for word in what for rule in rules_of_word(word)]
-    _check_excluded(saved(root, name).config.scope.exclude, edits)
+    if not is_clustered(root.collection(name)):  # else the folder names copies of lists, and its node decides
+        _check_excluded(saved(root, name).config.scope.exclude, edits)
     _report(change(root, name, edits, WallClock()), as_json)
 
 

@@ -22,6 +22,7 @@ from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.cells.split import NotWhole, check_whole
 from teia.cluster.members.agreement import agree, write_settings
+from teia.cluster.members.shared_files import fetch_files
 from teia.cluster.nats.objects import open_objects
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import Wire, connect
@@ -75,8 +76,9 @@ async def _copy(
     objects = None
     try:
         agreement = await agree(wire, clock, collection, None, 1)
+        folder = root.collection(agreement.config.collection.name)
+        await fetch_files(wire, clock, collection, agreement.replicas, agreement.files, folder)
         config = write_settings(root, agreement)
-        folder = root.collection(config.collection.name)
         await asyncio.to_thread(prepare_cells, folder, len(agreement.starts), agreement.identity)
         folder.write_starts(agreement.starts)
         objects = await open_objects(

@@ -28,7 +28,7 @@ from teia.cluster.placing.site_analyzer import Analyzer
 from teia.config.sections import Config
 from teia.crawler.ownership import VisitObserver
 from teia.crawler.running_collection import REFILL_PAUSE_S, Crawl
-from teia.crawler.start import build_crawl
+from teia.crawler.start import build_crawl, topic_of
 from teia.crawler.visit import ActiveVisit
 from teia.errors import ClusterError
 from teia.frontier.cell.rows import QueuedUrl
@@ -258,6 +258,7 @@ def open_owned(
     (config,) = configs
     folder = root.collection(config.collection.name)
     with ExitStack() as stack:
+        focus = topic_of(root, config, clock)  # the agreed one (shared_files.py)
         cells = {
             each.number: stack.enter_context(opened_cell(each, folder.name, config, clock, logs[each.number], thread))
             for each in folder.cells()
@@ -271,7 +272,7 @@ def open_owned(
             return NodeOwnership(crawl, exchange, may_fetch, clock, taken_at, leases, shares, analyzer)
 
         kept_elsewhere = shares.refreshed_elsewhere
-        yield [build_crawl(folder, config, owned, starts, ledger, clock, since_s, stack, own, kept_elsewhere)]
+        yield [build_crawl(folder, config, owned, starts, ledger, clock, since_s, stack, focus, own, kept_elsewhere)]
 
 
 def ownership_of(crawl: Crawl) -> NodeOwnership:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,6 +30,16 @@ from teia.cluster.members.agreement import (
     nudge,
     subject_of,
     write_settings,
+)
+from teia.cluster.members.shared_files import (
+    TOPIC,
+    check_shared,
+    fetch_files,
+    named_files,
+    names_of_copies,
+    share_files,
+    topic_settings,
+    without_lists,
 )
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire
@@ -50,8 +60,7 @@ from teia.config.load import to_toml
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import compile_settings
 from teia.crawler.running_collection import Crawl, CrawlState
-from teia.errors import DiskFull, TeiaError, UsageError
-from teia.frontier.rules.scope import list_of
+from teia.errors import DiskFull, TeiaError
 from teia.lib.message import Message, encoded
 from teia.records import Command, Edit
 from teia.store.root import Root
@@ -159,7 +168,10 @@ class CommandReceiver:
         if name != self._name:
             return None
         try:
-            await self.amend(lambda now: amend_settings(now, edits, once=self._once))
+            edits, files = await self._thread.call(
+                share_new_files(self._wire, self._clock, self._shared, self.agreement, self._root, edits)
+            )
+            await self.amend(lambda now: amend_settings(now, edits, files, once=self._once))
         except NoAnswer:
             raise
         except TeiaError as error:
@@ -186,18 +198,27 @@ class CommandReceiver:
             amend_agreement(self._wire, self._clock, self._shared, change, self.agreement.replicas)
         )
         try:
-            self._apply_agreement(agreement)
+            await self._adopt(agreement)
         except TeiaError as error:  # it is agreed on all the same; to repeat it might be to stop twice
             _log.warning("agreed, applied here later: %s", error)
         await self._thread.call(nudge(self._wire, self._shared))
 
     async def _read_agreement(self) -> None:
         with contextlib.suppress(NoAnswer):
-            self._apply_agreement(
+            await self._adopt(
                 await self._thread.call(
                     current_agreement(self._wire, self._clock, self._shared, self.agreement.replicas)
                 )
             )
+
+    async def _adopt(self, agreement: Agreement) -> None:
+        """Apply an agreement if it is newer, with the files that its settings name."""
+        if agreement.edition > self.agreement.edition and agreement.files:
+            folder, replicas = self._root.collection(self._name), agreement.replicas
+            await self._thread.call(
+                fetch_files(self._wire, self._clock, self._shared, replicas, agreement.files, folder)
+            )
+        self._apply_agreement(agreement)
 
     def _apply_agreement(self, agreement: Agreement) -> None:
         """Apply an agreement if it is newer; a read may be out of date."""
@@ -246,20 +267,51 @@ class CommandReceiver:
         return True
 
 
-def amend_settings(now: Agreement, edits: Sequence[Edit], *, once: bool = False) -> Agreement:
-    """Return the agreement with other settings; refuse those that a cluster does not support."""
+def amend_settings(
+    now: Agreement, edits: Sequence[Edit], files: Mapping[str, str] | None = None, *, once: bool = False
+) -> Agreement:
+    """Return the agreement with other settings; refuse those that a cluster does not support.
+
+    `files` are those that were shared for these edits (`share_new_files`).
+    """
     after = apply_edits(now.config, edits)
-    check(after)
+    check(without_lists(after))
     check_supported(after, once=once)
-    check_lists((*after.scope.include, *after.scope.exclude))
-    return msgspec.structs.replace(now, settings=to_toml(after))
+    return msgspec.structs.replace(
+        now, settings=to_toml(after), files=check_shared(after, {**now.files, **(files or {})})
+    )
 
 
-def check_lists(rules: Sequence[str]) -> None:
-    """Refuse rules in a file, which other machines do not have."""
-    for rule in rules:
-        if list_of(rule):
-            raise UsageError(f"{rule}: other nodes do not have this file; add its rules one by one")
+async def share_new_files(
+    wire: Wire, clock: Clock, shared: str, now: Agreement, root: Root, edits: Sequence[Edit]
+) -> tuple[list[Edit], dict[str, str]]:
+    """Share the files of this machine that edits name, also again: they may have changed.
+
+    Returns the edits, in which a rule that names a copy in this node's folder is the one agreed on, and the files.
+    """
+    given = {edit.key for edit in edits}.union(*(_values(edit) for edit in edits))
+    copies = names_of_copies(now.files, root.collection(now.config.collection.name))
+    edits = [_with_names(edit, copies) for edit in edits]
+    after = apply_edits(now.config, edits)
+    if topic_settings(after.focus) != topic_settings(now.config.focus):  # else it is learnt once, as on one machine
+        given.add(TOPIC)
+    names = [name for name in named_files(after) if name in given or name not in now.files]
+    return edits, await share_files(wire, clock, shared, now.replicas, root, after, names)
+
+
+def _values(edit: Edit) -> set[str]:
+    return {
+        item
+        for item in (edit.value if isinstance(edit.value, (list, tuple)) else [edit.value])
+        if isinstance(item, str)
+    }
+
+
+def _with_names(edit: Edit, names: Mapping[str, str]) -> Edit:
+    """Return an edit in which rules that name copies in this node's folder are those agreed on."""
+    if isinstance(edit.value, (list, tuple)):
+        return Edit(edit.key, edit.operator, [names.get(item, item) for item in edit.value])
+    return Edit(edit.key, edit.operator, names.get(edit.value, edit.value)) if isinstance(edit.value, str) else edit
 
 
 def _with_command(now: Agreement, command: Command) -> Agreement:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from teia.cluster.cells.log import MAX_CELLS
 from teia.config.sections import Config
 from teia.errors import ConfigError
-from teia.frontier.queue.order import focused
-from teia.frontier.rules.scope import list_of
 
 
 def check_supported(config: Config, *, once: bool = False) -> None:
@@ -26,15 +24,9 @@ def check_supported(config: Config, *, once: bool = False) -> None:
 
 def _unsupported(config: Config) -> dict[str, str]:
     """Return the settings that are refused, and the reasons."""
-    refresh, signals = config.refresh, config.signals
-    rules = (*config.scope.include, *config.scope.exclude)
     wrong = {
-        "collection.order": config.collection.order == focused.name and "the topic is learned on one machine",
         "collection.cells": config.collection.cells > MAX_CELLS and f"at most {MAX_CELLS} cells are possible",
-        "refresh.weights": refresh.weights == "file" and "other nodes do not have the file",
-        "signals.websub": signals.websub and "subscriptions to hubs are known to one machine only",
-        "scope": any(list_of(rule) for rule in rules)
-        and "other nodes do not have the rule file; add its rules one by one",
+        "signals.websub": config.signals.websub and "subscriptions to hubs are known to one machine only",
     }
     return {key: why for key, why in wrong.items() if why}
 

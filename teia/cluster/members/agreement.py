@@ -18,6 +18,7 @@ import msgspec
 
 from teia.clock import Clock
 from teia.cluster.members.session import Pace
+from teia.cluster.members.shared_files import named_files, share_files, with_copies
 from teia.cluster.nats.wire import NoAnswer, Wire, open_bucket
 from teia.config.load import to_toml
 from teia.config.sections import Config
@@ -27,8 +28,11 @@ from teia.frontier.cell.bulk import BulkSelection
 from teia.store.root import Root
 from teia.urls import cell_starts
 
-FIRST_VERSION, VERSION = 1, 2
-"""Versions of the agreement. The second has split cells, which a teia of the first would take for whole."""
+FIRST_VERSION, WITH_SPLITS, VERSION = 1, 2, 3
+"""Versions of the agreement. The second has split cells, which a teia of the first would take for whole.
+
+The third has files, without which a teia of the second would not understand the settings.
+"""
 
 HASH = "hash"
 BUCKET = "collections"
@@ -88,6 +92,8 @@ class Agreement(msgspec.Struct, frozen=True):
     """The cell that is to be split (cluster/cells/split.py)."""
     unsplit: dict[str, str] = {}
     """By cell: the reason why it was not split."""
+    files: dict[str, str] = {}
+    """The files that the settings name, as DIGEST/FILE (shared_files.py)."""
     actions: list[AgreedAction] = []
     """Bulk actions, in the order in which nodes run them; those that are done stay for a while."""
 
@@ -112,20 +118,38 @@ async def agree_on_pace(wire: Wire, clock: Clock, session_s: float, replicas: in
 
 
 async def agree(
-    wire: Wire, clock: Clock, name: str, ours: Config | None, replicas: int, strategy: str = ""
-) -> Agreement:
-    """Return the agreement on a collection; if this is the first node, create it with the settings `ours`."""
+    wire: Wire, clock: Clock, name: str, ours: Config | None, replicas: int, strategy: str = "",
+    root: Root | None = None,
+) -> Agreement:  # fmt: skip
+    """Return the agreement on a collection; if this is the first node, create it with the settings `ours`.
+
+    The first node shares the files that its settings name; `root` is its data folder.
+    """
     value = None
     if ours is not None:
         identity, now_s = secrets.token_hex(16), clock.now_s()
-        first = Agreement(identity, to_toml(ours), replicas, strategy=strategy or HASH, began_s=now_s)
-        value = msgspec.json.encode(first)
+        files = {}
+        if root is not None and named_files(ours) and not await _is_known(wire, clock, name, replicas):
+            files = await share_files(wire, clock, name, replicas, root, ours)
+        first = Agreement(identity, to_toml(ours), replicas, strategy=strategy or HASH, began_s=now_s, files=files)
+        value = msgspec.json.encode(msgspec.structs.replace(first, version=_version_of(first)))
     agreement = _read(name, await _first_value(wire, clock, name, value, replicas))
     if strategy and agreement.strategy != strategy:
         raise ClusterError(
             f"--strategy {strategy}: {name!r} uses {agreement.strategy}; all its nodes must use the same"
         )
     return agreement
+
+
+async def _is_known(wire: Wire, clock: Clock, name: str, replicas: int) -> bool:
+    """Tell whether there is an agreement on a collection."""
+    from nats.js.errors import KeyNotFoundError
+
+    try:
+        await current_agreement(wire, clock, name, replicas)
+    except KeyNotFoundError:
+        return False
+    return True
 
 
 async def _first_value(wire: Wire, clock: Clock, key: str, ours: bytes | None, replicas: int) -> bytes:
@@ -170,9 +194,7 @@ async def amend_agreement(
         # The change was refused, or made by another node.
         if after == before:
             return before
-        # A teia that knows no splits must refuse this collection.
-        version = VERSION if after.splits else after.version
-        after = msgspec.structs.replace(after, edition=before.edition + 1, version=version)
+        after = msgspec.structs.replace(after, edition=before.edition + 1, version=_version_of(after))
         try:
             # Conditional on the revision that was read: of two changes at once, one is made again.
             await wire.request(bucket.update(name, msgspec.json.encode(after), last=entry.revision))
@@ -181,6 +203,12 @@ async def amend_agreement(
         else:
             return after
     raise NoAnswer(f"the agreement on {name!r} could not be changed: too many concurrent changes")
+
+
+def _version_of(agreement: Agreement) -> int:
+    """Return the version that a teia must know to understand an agreement; an older one must refuse it."""
+    needed = VERSION if agreement.files else WITH_SPLITS if agreement.splits else FIRST_VERSION
+    return max(agreement.version, needed)
 
 
 async def nudge(wire: Wire, name: str) -> None:
@@ -205,11 +233,15 @@ def _read(name: str, value: bytes) -> Agreement:
 
 
 def write_settings(root: Root, agreement: Agreement) -> Config:
-    """Write the collection and its agreed settings into the data folder, for all its readers."""
-    config = agreement.config
-    name = config.collection.name
+    """Write the collection and its agreed settings into the data folder, for all its readers.
+
+    The files that the settings name are there (`fetch_files`); the settings in the folder name these copies.
+    """
+    name = agreement.config.collection.name
+    config = with_copies(agreement.config, agreement.files, root.collection(name))
+    text = to_toml(config) if agreement.files else agreement.settings
     if name not in root.collections():
-        root.create_collection(name, agreement.settings, config.collection.cells)
+        root.create_collection(name, text, config.collection.cells)
     else:
-        root.collection(name).write_config(agreement.settings)
+        root.collection(name).write_config(text)
     return config

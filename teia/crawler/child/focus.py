@@ -153,8 +153,8 @@ def focus_of(root: Root, config: Config, clock: Clock) -> Focus:
     path = _file(root.collection(config.collection.name))
     learnt = _load(path)
     if learnt is None or not learnt.matches(settings):
-        learnt = _learn(root, config, clock)
-        write_atomically(path, msgspec.json.format(msgspec.json.encode(learnt), indent=1) + b"\n")
+        write_atomically(path, data := learn_topic_file(root, config, clock))
+        learnt = msgspec.json.decode(data, type=LearntTopic)
     threshold = round(settings.threshold * SCALE)
     return Focus(learnt.classes, learnt.rest, learnt.weights, settings.mode == "hard", settings.tunnel, threshold)
 
@@ -174,7 +174,9 @@ def _load(path: Path) -> LearntTopic | None:
         raise CorruptFile(path, f"{error}; delete it to train the topic again") from error
 
 
-def _learn(root: Root, config: Config, clock: Clock) -> LearntTopic:
+def learn_topic_file(root: Root, config: Config, clock: Clock) -> bytes:
+    """Learn the topic that the settings describe; return the content of the file."""
+    check_focus(config)
     settings = config.focus
     examples = examples_of(settings)
     texts = _texts(root, config, examples, clock)
@@ -184,7 +186,8 @@ def _learn(root: Root, config: Config, clock: Clock) -> LearntTopic:
     topic = of_kind.pop("", [])
     model = learn_topic([normalised(word) for word in settings.words], topic, of_kind)
     current = (settings.words, settings.examples, settings.others)
-    return LearntTopic(*current, model.classes, model.rest, dict(model.weights))
+    learnt = LearntTopic(*current, model.classes, model.rest, dict(model.weights))
+    return msgspec.json.format(msgspec.json.encode(learnt), indent=1) + b"\n"
 
 
 def _texts(root: Root, config: Config, examples: Sequence[TopicExample], clock: Clock) -> list[str]:

@@ -14,7 +14,7 @@ from nats.js.errors import NotFoundError
 from teia.clock import WallClock
 from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.crawl import settings as crawl_settings
-from teia.cluster.crawl.settings import CommandReceiver, check_lists
+from teia.cluster.crawl.settings import CommandReceiver
 from teia.cluster.members.agreement import Agreement, agree, amend_agreement, current_agreement, write_settings
 from teia.cluster.nats.thread import LoopThread
 from teia.collections import bulk
@@ -22,7 +22,7 @@ from teia.collections.inbox import Inbox, RequestAnswer, RunBulkAction
 from teia.collections.settings import apply_edits, change, parse_edit
 from teia.config.load import load, to_toml
 from teia.config.sections import Config
-from teia.errors import ClusterError, DiskFull, UsageError
+from teia.errors import ClusterError, DiskFull
 from teia.frontier.cell.bulk import BulkAction, BulkSelection
 from teia.store.root import Root, open_root
 from tests.cluster.conftest import Nats
@@ -157,12 +157,6 @@ def test_what_all_go_by_can_be_changed_while_no_node_runs(nats: Nats, folder: Ro
         agreement = thread.wait_for(current_agreement(wire, nats.clock, unique, nats.count))
         assert (agreement.config.limits.pages, agreement.edition) == (200, 1)
         thread.wait_for(wire.end())
-
-
-def test_rules_in_a_file_are_refused() -> None:
-    check_lists(["domain:a.test"])
-    with pytest.raises(UsageError, match="other nodes do not have this file"):
-        check_lists(["domain:a.test", "list:/tmp/rules.txt"])
 
 
 @pytest.mark.slow

@@ -1,0 +1,112 @@
+"""Contents of files that settings name: the same on every node, whole or not at all."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from teia.cluster.crawl.settings import amend_settings, share_new_files
+from teia.cluster.members import shared_files
+from teia.cluster.members.agreement import VERSION, agree, amend_agreement, write_settings
+from teia.cluster.members.shared_files import BUCKET, fetch_files, share_files, with_copies
+from teia.cluster.nats.wire import open_bucket
+from teia.collections.settings import parse_edit
+from teia.config.load import load
+from teia.config.sections import Config
+from teia.errors import ClusterError, ConfigError
+from teia.store.root import open_root
+from tests.cluster.conftest import Nats
+
+
+def settings(*exclude: str) -> Config:
+    return load(
+        None, {}, {"collection.seeds": ["http://a.test/"], "scope.exclude": exclude, "collection.cells": 2}
+    ).config
+
+
+def text_of(path: str) -> str:
+    return Path(path).read_text("utf-8")
+
+
+def test_a_list_reaches_another_folder_in_parts(
+    nats: Nats, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_files, "PART_BYTES", 1_000)
+    draw, path = random.Random(5), tmp_path / "names.txt"
+    path.write_text("".join(f"n{draw.getrandbits(60):x}.test\n" for _ in range(500)), "utf-8")
+    rule = f"list:{path}"
+
+    async def main() -> None:
+        wire, here, there = (
+            await nats.wire(),
+            open_root(tmp_path / "a", create=True),
+            open_root(tmp_path / "b", create=True),
+        )
+        first = await agree(wire, nats.clock, unique, settings(rule), nats.count, root=here)
+        assert (first.version, list(first.files)) == (VERSION, [rule])
+        text = path.read_text("utf-8")
+        path.unlink()
+        again = await agree(wire, nats.clock, unique, settings(rule), nats.count, root=there)  # reads no file
+        await fetch_files(wire, nats.clock, unique, nats.count, again.files, there.collection("main"))
+        config = write_settings(there, again)
+        (copied,) = config.scope.exclude
+        assert text_of(copied.removeprefix("list:")) == text
+        assert load(there.collection("main").config).config == config
+        # The copy's name, which a form shows, is the same rule; the file need not be read again.
+        edits, files = await share_new_files(
+            wire, nats.clock, unique, again, there, [parse_edit(f'scope.exclude=["{copied}", "domain:b.test"]')]
+        )
+        assert files == {}
+        now = await amend_agreement(
+            wire, nats.clock, unique, lambda each: amend_settings(each, edits, files), nats.count
+        )
+        assert (now.config.scope.exclude, now.files) == ((rule, "domain:b.test"), first.files)
+        now = amend_settings(now, [parse_edit(f"scope.exclude-={rule}")])
+        assert now.files == {}
+        with pytest.raises(ConfigError, match="other nodes do not have this file"):
+            amend_settings(now, [parse_edit(f"scope.exclude+={rule}")])
+
+    nats.run(main())
+
+
+def test_a_damaged_or_missing_content_is_refused(nats: Nats, unique: str, tmp_path: Path) -> None:
+    path = tmp_path / "names.txt"
+    path.write_text("a.test\n")
+
+    async def main() -> None:
+        wire, root = await nats.wire(), open_root(tmp_path / "a", create=True)
+        files = await share_files(wire, nats.clock, unique, nats.count, root, settings(f"list:{path}"))
+        (file,) = files.values()
+        bucket = await open_bucket(wire, nats.clock, BUCKET, nats.count)
+        await bucket.put(f"{unique}.{file.partition('/')[0]}.0", b"no")
+        with pytest.raises(ClusterError, match="give the file again"):
+            await fetch_files(wire, nats.clock, unique, nats.count, files, root.collection("main"))
+        with pytest.raises(ClusterError, match="give the file again"):
+            await fetch_files(wire, nats.clock, "other", nats.count, files, root.collection("main"))
+        assert not (root.collection("main").lists / file).exists()
+
+    nats.run(main())
+
+
+def test_weights_are_read_and_checked_where_they_are_named(nats: Nats, unique: str, tmp_path: Path) -> None:
+    path = tmp_path / "weights.txt"
+    path.write_text("http://a.test/ heavy\n")
+    config = settings()
+    config = replace(config, refresh=replace(config.refresh, weights="file", weights_file=str(path)))
+
+    async def main() -> None:
+        wire, root = await nats.wire(), open_root(tmp_path / "a", create=True)
+        with pytest.raises(ConfigError, match="heavy"):
+            await share_files(wire, nats.clock, unique, nats.count, root, config)
+        path.write_text("http://a.test/ 3\n")
+        files = await share_files(wire, nats.clock, unique, nats.count, root, config)
+        folder = root.collection("main")
+        await fetch_files(wire, nats.clock, unique, nats.count, files, folder)
+        copied = with_copies(config, files, folder).refresh.weights_file
+        assert copied.startswith(f"{folder.lists}/")
+        assert text_of(copied) == "http://a.test/ 3\n"
+
+    nats.run(main())
