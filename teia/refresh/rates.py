@@ -28,8 +28,8 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 SLOWEST = 1.0 / (3_650 * DAY_S)
-FASTEST = 1.0 / 60.0
-"""Limits of an estimate: once in ten years, once a minute. Visits cannot measure rates beyond them."""
+FASTEST = 1.0
+"""Limits of an estimate: once in ten years, once a second. Visits cannot measure rates beyond them."""
 
 MAX_STEPS = 40
 ENOUGH = 1e-9

@@ -1,10 +1,13 @@
 """The reliability of a host's Last-Modified and ETag, learnt from its answers.
 
-Whenever a page is fetched again with a body, the crawler can compare two things: did the bytes change, and did the
+Whenever a page is fetched again with a body, the crawler can compare two things: did the page change, and did the
 validator? A host whose validators move when nothing changed (clocks, one tag a machine behind a balancer) costs a body
-each time. A host whose validators stay the same while the body changes hides its changes behind 304s. Dates are used
-for change rates (rates.py) and tags for conditional requests only where both change together in at least 95% of at
-least 20 comparisons. Old comparisons lose half their weight whenever there are 400, so that a host can improve.
+each time. A host whose validators stay the same while its pages change hides these changes behind 304s. Dates are used
+for change rates (rates.py) only where both change together in at least 95% of at least 20 comparisons. Old comparisons
+lose half their weight whenever there are 400, so that a host can improve.
+
+A 304 proves nothing, so a share of all revisits is *audited*: sent without conditions (`is_audit`). A host found to
+hide changes gets no conditional request any more, until its validators have moved with its pages for long.
 """
 
 from __future__ import annotations
@@ -12,38 +15,50 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass, field
 from struct import Struct
 
+import xxhash
+
 MIN_COMPARED = 20
 SHARE = 0.95
 MAX_COMPARED = 400
+FIRST_AUDITS, AUDITS = 4, 25
+"""One revisit in so many is an audit: until a host's validators were compared MIN_COMPARED times, and afterwards."""
+
+MIN_HIDDEN = 2
+"""Number of hidden changes from which on a host is not believed; one may be a change in the second of the visit."""
 
 _RECORD = Struct("<6H")
+_VISIT = Struct("<qq")
 
 
 @dataclass(slots=True)
 class Validator:
     """One kind of validator of one host.
 
-    `false_changes`: it moved though the bytes did not. `missed_changes`: the bytes changed and it did not.
+    `false_changes`: it moved though the bytes did not. `missed_changes`: the page changed and it did not.
     """
 
     compared: int = 0
     false_changes: int = 0
     missed_changes: int = 0
 
-    def note(self, *, content_changed: bool, moved: bool) -> None:
-        """Compare two answers with bodies, both with the validator."""
+    def note(self, *, bytes_changed: bool, page_changed: bool, moved: bool) -> None:
+        """Compare two answers with bodies, both with the validator; a page changes if it does so meaningfully."""
         if self.compared >= MAX_COMPARED:
             self.compared //= 2
             self.false_changes //= 2
             self.missed_changes //= 2
         self.compared += 1
-        self.false_changes += moved and not content_changed
-        self.missed_changes += content_changed and not moved
+        self.false_changes += moved and not bytes_changed
+        self.missed_changes += page_changed and not moved
 
     @property
     def is_trusted(self) -> bool:
         agreed = self.compared - self.false_changes - self.missed_changes
         return self.compared >= MIN_COMPARED and agreed >= SHARE * self.compared
+
+    @property
+    def hides_changes(self) -> bool:
+        return self.missed_changes >= max(MIN_HIDDEN, (1.0 - SHARE) * self.compared)
 
 
 @dataclass(slots=True)
@@ -53,16 +68,39 @@ class Trust:
     dates: Validator = field(default_factory=Validator)
     tags: Validator = field(default_factory=Validator)
 
+    @property
+    def hides_changes(self) -> bool:
+        """True if the host answers 304 although pages changed."""
+        return self.tags.hides_changes or self.dates.hides_changes
+
+    def is_audit(self, key: int, visits: int) -> bool:
+        """Tell whether a page's next visit goes without conditions. The choice is fixed by the visit, as by chance."""
+        compared = max(self.tags.compared, self.dates.compared)
+        one_in = AUDITS if compared >= MIN_COMPARED else FIRST_AUDITS
+        return not xxhash.xxh3_64_intdigest(_VISIT.pack(key, visits)) % one_in
+
     def note(
-        self, *, content_changed: bool, modified: tuple[str, str] = ("", ""), etag: tuple[str, str] = ("", "")
-    ) -> None:
-        """Record an answer with a body: its previous and current validators, as sent; empty where there was none."""
+        self,
+        *,
+        bytes_changed: bool,
+        page_changed: bool,
+        modified: tuple[str, str] = ("", ""),
+        etag: tuple[str, str] = ("", ""),
+    ) -> bool:
+        """Record an answer with a body: its previous and current validators, as sent; empty where there was none.
+
+        Returns True if the validators hid a change: a conditional request would have been answered by a 304.
+        """
+        moves = []
         if all(modified):
-            self.dates.note(content_changed=content_changed, moved=modified[0] != modified[1])
+            moves.append(modified[0] != modified[1])
+            self.dates.note(bytes_changed=bytes_changed, page_changed=page_changed, moved=moves[-1])
         if all(etag):
             # Weak comparison (RFC 9110, 8.8.3.2): a server may send the same tag as weak after compression.
             before, now = (each.removeprefix("W/") for each in etag)
-            self.tags.note(content_changed=content_changed, moved=before != now)
+            moves.append(before != now)
+            self.tags.note(bytes_changed=bytes_changed, page_changed=page_changed, moved=moves[-1])
+        return page_changed and bool(moves) and not any(moves)
 
     def encode(self) -> bytes:
         return _RECORD.pack(*astuple(self.dates), *astuple(self.tags))

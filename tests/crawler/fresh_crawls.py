@@ -10,6 +10,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,8 @@ class FreshWeb:
     `taken` is (time, URL) of every visit, `copied` of those that brought a body.
     """
 
-    def __init__(self, world: World, crawl: Crawl, clock: ManualClock) -> None:
-        self.world, self.crawl, self.clock = world, crawl, clock
+    def __init__(self, world: World, crawl: Crawl, clock: ManualClock, data: Path) -> None:
+        self.world, self.crawl, self.clock, self.data = world, crawl, clock, data
         self.taken: list[tuple[float, str]] = []
         self.copied: list[tuple[float, str]] = []
         self.down: set[str] = set()
@@ -187,6 +188,14 @@ class FreshWeb:
                 found[url] = PageTruth(changes, times.get(url, []))
         return found
 
+    def copied_freshness(self, from_day: float) -> float:
+        """How fresh the copies were, by the truth, where a 304 makes no copy younger."""
+        times: dict[str, list[float]] = defaultdict(list)
+        for time_s, url in self.copied:
+            times[url].append(time_s)
+        pages = [replace(page, visits_s=times.get(url, [])) for url, page in self.truth().items()]
+        return true_freshness(pages, EPOCH_S + from_day * DAY_S, self.clock.at_s)
+
     def freshness(self, from_day: float) -> float:
         """How fresh the copies were, by the truth, from a day of the world on."""
         return true_freshness(self.truth().values(), EPOCH_S + from_day * DAY_S, self.clock.at_s)
@@ -213,7 +222,7 @@ def fresh_web(world: World, folder: Path, now_s: float = EPOCH_S, **settings: An
     try:
         with root.locked(), open_crawls(root, [config], ledger, clock) as (crawl,):
             crawl.committer.deliver(CommitResult())
-            web = FreshWeb(world, crawl, clock)
+            web = FreshWeb(world, crawl, clock, root.path)
             web.begin()
             yield web
     finally:

@@ -9,14 +9,18 @@ from teia.refresh.trust import MAX_COMPARED, MIN_COMPARED, Trust, Validator
 MONDAY, TUESDAY = "Mon, 01 Jan 2024 00:00:00 GMT", "Tue, 02 Jan 2024 00:00:00 GMT"
 
 
+def changed(is_changed: bool) -> dict[str, bool]:
+    return {"bytes_changed": is_changed, "page_changed": is_changed}
+
+
 def after(agreed: int, false_changes: int = 0, missed_changes: int = 0) -> Validator:
     validator = Validator()
     for number in range(agreed):
-        validator.note(content_changed=number % 2 == 0, moved=number % 2 == 0)
+        validator.note(**changed(number % 2 == 0), moved=number % 2 == 0)
     for _ in range(false_changes):
-        validator.note(content_changed=False, moved=True)
+        validator.note(**changed(False), moved=True)
     for _ in range(missed_changes):
-        validator.note(content_changed=True, moved=False)
+        validator.note(**changed(True), moved=False)
     return validator
 
 
@@ -40,31 +44,55 @@ def test_twenty_comparisons_of_which_95_in_100_agree_make_trust(
 
 def test_a_body_that_is_the_same_under_a_new_validator_is_a_strike() -> None:
     trust = Trust()
-    trust.note(content_changed=False, modified=(MONDAY, TUESDAY), etag=('"a"', '"a"'))
+    trust.note(**changed(False), modified=(MONDAY, TUESDAY), etag=('"a"', '"a"'))
     assert (trust.dates.false_changes, trust.tags.false_changes, trust.tags.compared) == (1, 0, 1)
 
 
 def test_a_tag_that_only_became_weak_has_not_moved() -> None:
     trust = Trust()
-    trust.note(content_changed=False, etag=('"a"', 'W/"a"'))
+    trust.note(**changed(False), etag=('"a"', 'W/"a"'))
     assert trust.tags.false_changes == 0
 
 
 def test_an_answer_without_a_validator_is_not_compared() -> None:
     trust = Trust()
-    trust.note(content_changed=True, modified=("", TUESDAY), etag=('"a"', ""))
+    trust.note(**changed(True), modified=("", TUESDAY), etag=('"a"', ""))
     assert (trust.dates.compared, trust.tags.compared) == (0, 0)
 
 
 def test_a_host_can_win_back_trust_and_lose_it() -> None:
     validator = after(agreed=0, false_changes=300)
     for _ in range(10 * MAX_COMPARED):
-        validator.note(content_changed=True, moved=True)
+        validator.note(**changed(True), moved=True)
     assert validator.is_trusted
     assert validator.compared <= MAX_COMPARED
     for _ in range(30):
-        validator.note(content_changed=True, moved=False)
+        validator.note(**changed(True), moved=False)
     assert not validator.is_trusted
+
+
+@pytest.mark.parametrize(
+    ("agreed", "missed_changes", "hides"), [(0, 1, False), (0, 2, True), (37, 2, True), (39, 2, False), (5, 3, True)]
+)
+def test_two_hidden_changes_and_five_in_a_hundred_end_the_trust_in_304s(
+    agreed: int, missed_changes: int, hides: bool
+) -> None:
+    assert Trust(tags=after(agreed, missed_changes=missed_changes)).hides_changes is hides
+
+
+def test_bytes_that_change_without_meaning_hide_nothing() -> None:
+    trust = Trust()
+    assert not trust.note(bytes_changed=True, page_changed=False, etag=('"a"', '"a"'))
+    assert trust.tags.missed_changes == 0
+    assert trust.note(bytes_changed=True, page_changed=True, etag=('"a"', '"a"'))
+    assert not trust.note(bytes_changed=True, page_changed=True, etag=('"a"', '"b"'))
+
+
+def test_audits_are_a_quarter_of_the_visits_at_first_and_one_in_25_later() -> None:
+    new, known = Trust(), Trust(tags=after(MIN_COMPARED))
+    visits = [(key, number) for key in range(500) for number in range(10)]
+    assert sum(new.is_audit(*visit) for visit in visits) / len(visits) == pytest.approx(1 / 4, abs=0.02)
+    assert sum(known.is_audit(*visit) for visit in visits) / len(visits) == pytest.approx(1 / 25, abs=0.01)
 
 
 def test_trust_is_kept_in_twelve_octets() -> None:

@@ -18,6 +18,7 @@ from teia.crawler.visit import ActiveVisit
 from teia.errors import CorruptFile
 from teia.frontier.cell import histories
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.connection import RowKey
 from teia.frontier.cell.histories import KnownPage
 from teia.frontier.cell.rows import PageRow, SettledVisit
 from teia.frontier.cell.schema import STATE_DONE
@@ -58,13 +59,20 @@ def observe_visit(frontier: FrontierCell, settled: SettledVisit, host: str, visi
     if visit_result in {VisitResult.NOT_MODIFIED, VisitResult.SAME_BYTES, VisitResult.SAME_TEXT}:
         record_unchanged(of_page, sketch or of_page.sketch)
     modified_s = parse_date(page.last_modified) if visit_result is VisitResult.CHANGED else None
+    if _compare_validators(of_host.trust, known, page, page_changed=visit_result is VisitResult.CHANGED):
+        # The 304s since the last body hid this change.
+        history = _history_of_bodies(frontier, row_key)
     # `observe` changes the history, but sources are tested by the one before the visit.
     statements, before_visit = StatementTest(frontier, row_key), replace(history)
     quiet_until_s = statements.quiet_until_s(history.visited_s)
     changed = history.observe(visit_result, settled.time_s, modified_s, quiet_until_s=quiet_until_s)
     statements.learn(before_visit, settled.time_s, changed=changed)
-    _compare_validators(of_host.trust, known, page)
     histories.store_page(frontier, row_key, history.encode(), of_page.encode())
+    if of_host.is_found_out:
+        for key, mask in histories.pages_not_modified(frontier, *row_key[:2]):
+            other = (*row_key[:2], key)
+            if other != row_key:
+                histories.store_page(frontier, other, _history_of_bodies(frontier, other).encode(), mask)
     of_host.store()
     return replace(settled, visit_result=int(visit_result), changed=changed)
 
@@ -85,6 +93,11 @@ class _HostTrust:
         self._at = (frontier, slot, host_id)
         self._before = histories.host_trust(*self._at)
         self.trust = Trust.decode(self._before[0])
+
+    @property
+    def is_found_out(self) -> bool:
+        """True if the visit showed that the host hides changes behind 304s, which was not known before it."""
+        return self.trust.hides_changes and not Trust.decode(self._before[0]).hides_changes
 
     @cached_property
     def mask(self) -> HostMask:
@@ -112,15 +125,25 @@ def _previous_answer(known: KnownPage, *, is_gone: bool) -> ObservedAnswer:
     return ObservedAnswer(known.status, known.digest, known.text_digest, known.simhash, known.redirect_to, is_soft_404)
 
 
-def _compare_validators(trust: Trust, known: KnownPage, page: PageRow) -> None:
-    """Learn from two answers with bodies whether the host's validators change with its contents.
+def _compare_validators(trust: Trust, known: KnownPage, page: PageRow, *, page_changed: bool) -> bool:
+    """Learn from two answers with bodies whether the host's validators change with its pages.
 
-    A 304 has no body, so it shows nothing.
+    A 304 has no body, so it shows nothing. Returns True if the validators hid a change.
     """
     if page.status == NOT_MODIFIED or known.status // 100 != 2 or page.status // 100 != 2:
-        return
-    trust.note(
-        content_changed=known.digest != page.digest,
+        return False
+    return trust.note(
+        bytes_changed=known.digest != page.digest,
+        page_changed=page_changed,
         modified=(known.last_modified, page.last_modified),
         etag=(known.etag, page.etag),
     )
+
+
+def _history_of_bodies(frontier: FrontierCell, row_key: RowKey) -> History:
+    """Return a page's history from its visits that brought a body, as if there had been no 304."""
+    (first_s, _), *later = histories.visits_with_body(frontier, row_key)
+    history = History.start(first_s)
+    for time_s, comparison in later:
+        history.observe(VisitResult(comparison), time_s)
+    return history

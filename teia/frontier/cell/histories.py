@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import RowKey
+from teia.frontier.cell.revisits import captured_s
+from teia.records import NOT_MODIFIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,26 @@ def host_trust(frontier: FrontierCell, slot: int, host_id: int) -> tuple[bytes, 
 def store_host_trust(frontier: FrontierCell, slot: int, host_id: int, trust: bytes, mask: bytes) -> None:
     """Store a host's trust and mask; inside a transaction."""
     frontier.db.execute("INSERT OR REPLACE INTO host_histories VALUES (?, ?, ?, ?)", (slot, host_id, trust, mask))
+
+
+def pages_not_modified(frontier: FrontierCell, slot: int, host_id: int) -> list[tuple[int, bytes]]:
+    """Return the pages of a host that it ever called not modified: their keys and masks."""
+    sql = """
+        SELECT key, mask FROM histories AS h WHERE slot = ? AND host_id = ? AND EXISTS (
+            SELECT 1 FROM visits AS v WHERE v.slot = h.slot AND v.host_id = h.host_id AND v.key = h.key AND outcome = ?)
+    """
+    return frontier.db.execute(sql, (slot, host_id, str(NOT_MODIFIED))).fetchall()
+
+
+def visits_with_body(frontier: FrontierCell, row_key: RowKey) -> list[tuple[float, int]]:
+    """Return the times of a page's visits that brought a body, and their comparisons with the one before."""
+    at = "slot = ? AND host_id = ? AND key = ?"
+    first = f"SELECT min(time_s) FROM visits WHERE {at} AND digest <> x'' AND outcome <> ?"  # noqa: S608  # our own text
+    (first_s,) = frontier.db.execute(first, (*row_key, str(NOT_MODIFIED))).fetchone()
+    if first_s is None:  # the capture was imported
+        first_s = captured_s(frontier, row_key)
+    later = f"SELECT time_s, comparison FROM visits WHERE {at} AND time_s > ? AND comparison > 0 ORDER BY time_s"  # noqa: S608
+    return [(first_s, 0), *frontier.db.execute(later, (*row_key, first_s)).fetchall()]
 
 
 def peers(frontier: FrontierCell, slot: int, host_id: int, key: int, limit: int) -> Iterator[Peer]:

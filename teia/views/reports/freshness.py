@@ -23,6 +23,7 @@ from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, plan_host, to_
 from teia.crawler.keep_fresh.observe import decode_errors
 from teia.crawler.keep_fresh.weights import weigher
 from teia.frontier.cell import histories, revisits
+from teia.lib.message import Message
 from teia.refresh.history import DAY_S
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
 from teia.refresh.rates import Floats, Gamma, repeat_prior
@@ -109,11 +110,13 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
     pace = read_pace(source, now_s)
     known = _Known(np.zeros(3))
     found: list[tuple[str, FreshnessBound]] = []
+    hiding: list[str] = []
     again = 0
     # In a fixed order, because each host's prior comes from the hosts before it.
     for cell, host_id, host in sorted(_hosts(source), key=lambda each: each[2]):
         # A host without requests in the log has the general delay.
         slot_s = pace[host].slot_s if host in pace else source.config.courtesy.delay_s
+        hiding += [host] if _trust(cell, host_id, host).hides_changes else []
         parts, seen = _host_bounds(cell, host_id, host, slot_s, source.config.refresh, weigh, known, now_s)
         again += seen
         of_host = combine_bounds(parts)
@@ -121,7 +124,11 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
             found.append((host, of_host))
     found.sort(key=lambda each: (-each[1].pages, each[0]))
     whole = combine_bounds(bound for _, bound in found)
-    notes = [feasibility(host, bound, pace.get(host, _NO_REQUESTS).took_s) for host, bound in found[:top]]
+    notes: list[str] = [
+        Message("{host} answered 304 although pages had changed; its pages are requested without conditions", host=host)
+        for host in sorted(hiding)[:top]
+    ]
+    notes += [feasibility(host, bound, pace.get(host, _NO_REQUESTS).took_s) for host, bound in found[:top]]
     rows = [(host, bound, pace.get(host, _NO_REQUESTS).last_day) for host, bound in found[:top]]
     return FreshnessReport(
         pages=whole.pages if whole is not None else 0,
@@ -172,6 +179,11 @@ def _hosts(source: Source) -> Iterator[tuple[OpenCell, int, str]]:
             yield cell, host_id, host
 
 
+def _trust(cell: OpenCell, host_id: int, host: str) -> Trust:
+    with decode_errors(cell.frontier):
+        return Trust.decode(histories.host_trust(cell.frontier, slot_of(site_of(host)), host_id)[0])
+
+
 def _host_bounds(
     cell: OpenCell,
     host_id: int,
@@ -185,8 +197,7 @@ def _host_bounds(
     """Return the freshness of each part of one host, and how many of its pages were revisited."""
     slot = slot_of(site_of(host))
     total = revisits.count_captured(cell.frontier, slot, host_id)
-    with decode_errors(cell.frontier):
-        trusted = Trust.decode(histories.host_trust(cell.frontier, slot, host_id)[0]).dates.is_trusted
+    trusted = _trust(cell, host_id, host).dates.is_trusted
     bounds, seen = [], 0
     for columns in _parts(cell, slot, host_id, weigh):
         # A part of a host has its part of the slots.

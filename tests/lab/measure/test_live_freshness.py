@@ -15,6 +15,7 @@ from teia.clock import WallClock
 from teia.collections.account import TRUE_RETENTION_S, note_truth, truth_of
 from teia.collections.control_file import CrawlReports
 from teia.lab.measure import live_freshness
+from teia.refresh.trust import Trust
 from teia.store.root import Root, open_root
 from tests.crawler.fresh_crawls import FreshWeb, fresh_web, quiet_world
 from tests.waiting import until
@@ -58,7 +59,8 @@ def test_what_is_measured_is_true(kept: Kept) -> None:
 
 
 @pytest.mark.heavy
-def test_an_answer_that_nothing_changed_makes_no_copy_younger(tmp_path: Path) -> None:
+def test_an_answer_that_nothing_changed_makes_no_copy_younger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Trust, "is_audit", lambda *_: False)  # so that the host is never found out
     """Servers that say 304 to everything: visits, but no other copies."""
     world = quiet_world(pages=60, hosts=3, seed=3, validators__frozen=1.0, validators__honest=0)
     with fresh_web(world, tmp_path, courtesy__delay_s=SLOT_S) as web:
