@@ -73,13 +73,13 @@ MODULES = (
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
-def make_app(site: Installation, names: Collection[str] = LOOPBACK_NAMES) -> FastAPI:
+def make_app(installation: Installation, names: Collection[str] = LOOPBACK_NAMES) -> FastAPI:
     """Build the application; it answers only requests for these host names."""
 
     @asynccontextmanager
     async def while_open(app: FastAPI) -> AsyncIterator[None]:
         yield
-        app.state.site.close()
+        app.state.installation.close()
 
     app = FastAPI(
         title="teia",
@@ -90,11 +90,11 @@ def make_app(site: Installation, names: Collection[str] = LOOPBACK_NAMES) -> Fas
         redoc_url=None,
         openapi_url=f"{API}/openapi.json",
         lifespan=while_open,
-        middleware=[Middleware(SecurityMiddleware, clock=site.clock, names=names)],
+        middleware=[Middleware(SecurityMiddleware, clock=installation.clock, names=names)],
     )
-    app.state.site = site
+    app.state.installation = installation
     app.state.hub = events.Hub()
-    renderer = Renderer(site.clock, lambda request: headline_of(request.app.state.site))
+    renderer = Renderer(installation.clock, lambda request: headline_of(request.app.state.installation))
     errors.install(app, renderer)
     pages = PageRoutes(renderer)
     for module in MODULES:

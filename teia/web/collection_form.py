@@ -413,10 +413,15 @@ class JudgedForm:
 
 
 def judge_form(
-    site: Installation, fields: Fields, collection: str, visitor: Visitor | None = None, *, with_faults: bool = True
+    installation: Installation,
+    fields: Fields,
+    collection: str,
+    visitor: Visitor | None = None,
+    *,
+    with_faults: bool = True,
 ) -> JudgedForm:
     """Read the fields of a form and judge the settings they stand for."""
-    before = site.config(collection) if collection else None
+    before = installation.config(collection) if collection else None
     # 1. The typed text becomes settings; these are checked against the rules of the collection.
     values, unreadable = settings_from_fields(fields, before)
     draft = check_draft(values, before)
@@ -427,23 +432,27 @@ def judge_form(
     problems = _problems(faults, form_rules(fields))
     # 2. Settings that an admin must decide, or that need the consent of a site's owner.
     if visitor is not None and config is not None:
-        problems += _consent_problems(site, visitor, fields, needs, collection)
+        problems += _consent_problems(installation, visitor, fields, needs, collection)
     changes = [] if before is None or config is None else changes_between(before, config)
     return JudgedForm(collection, before, values, config, problems, needs, changes)
 
 
 def draft_view(
-    site: Installation, fields: Fields, judged: JudgedForm, *, counts: bool = False, samples: bool = False
+    installation: Installation, fields: Fields, judged: JudgedForm, *, counts: bool = False, samples: bool = False
 ) -> DraftView:
     """Compute the effects of a form that was judged.
 
     `counts` counts its effect on the queue exactly; `samples` estimates how many URLs its rules match.
     """
     collection, before, config, problems = judged.collection, judged.before, judged.config, judged.problems
-    sampled = sample_effect(site.root, collection, config, site.clock) if samples and collection and config else None
+    sampled = (
+        sample_effect(installation.root, collection, config, installation.clock)
+        if samples and collection and config
+        else None
+    )
     must_count = counts and not problems
-    effect = count_effect(site.root, collection, before, config) if must_count and before and config else None
-    schedule, warning = _schedule(site, collection, judged.values, config)
+    effect = count_effect(installation.root, collection, before, config) if must_count and before and config else None
+    schedule, warning = _schedule(installation, collection, judged.values, config)
     return DraftView(
         collection=collection,
         fields=fields.model_dump(),
@@ -452,13 +461,13 @@ def draft_view(
         problems=problems,
         preview=schedule,
         warning=warning,
-        tried=_test_urls(site, fields, collection, config),
+        tried=_test_urls(installation, fields, collection, config),
         needs=judged.needs,
         changes=judged.changes,
         effect=effect,
         shown=judged.shown,
         toml="" if config is None else to_toml(config),
-        command="" if config is None else crawl_command(config, str(site.root.path)),
+        command="" if config is None else crawl_command(config, str(installation.root.path)),
         # Any start will do: only the name of the default time zone is wanted.
         zone=preview_schedule(ScheduleSettings(start="2026-01-01"), 0.0).zone,
     )
@@ -476,14 +485,14 @@ def _problems(faults: list[SettingFault], rows: list[FormRule]) -> list[FieldPro
 
 
 def _consent_problems(
-    site: Installation, visitor: Visitor, fields: Fields, needs: list[RestrictedSetting], collection: str
+    installation: Installation, visitor: Visitor, fields: Fields, needs: list[RestrictedSetting], collection: str
 ) -> list[FieldProblem]:
     problems = []
     if needs and not visitor.may(Role.ADMIN):
         problems.append(FieldProblem("consent", Message("an admin must approve this: {what}", what=needs[0].what)))
     elif any(setting.needs_consent for setting in needs) and len(fields.consent.strip()) < CONSENT_CHARS[0]:
         problems.append(FieldProblem("consent", Message("enter who approved this; it is logged")))
-    if not collection and fields.name.strip() in site.names():
+    if not collection and fields.name.strip() in installation.names():
         problems.append(
             FieldProblem("name", Message("a collection named {name} already exists", name=fields.name.strip()))
         )
@@ -515,35 +524,37 @@ def _rule_rows(
 
 
 def _schedule(
-    site: Installation, collection: str, values: dict[str, Any], config: Config | None
+    installation: Installation, collection: str, values: dict[str, Any], config: Config | None
 ) -> tuple[SchedulePreview, str]:
     try:
         texts = {key.partition(".")[2]: value for key, value in values.items() if key.startswith("schedule.")}
         settings = ScheduleSettings(**texts)
-        found = preview_schedule(settings, site.clock.now_s())
+        found = preview_schedule(settings, installation.clock.now_s())
     except (ConfigError, TypeError):
         return SchedulePreview(), ""
-    return found, "" if config is None else schedule_warning(site, collection, config)
+    return found, "" if config is None else schedule_warning(installation, collection, config)
 
 
-def schedule_warning(site: Installation, collection: str, config: Config) -> str:
+def schedule_warning(installation: Installation, collection: str, config: Config) -> str:
     """Return a warning if runs will stop before the end, judged by the largest known host; otherwise empty."""
     schedule = parse_schedule(config.schedule)
     if schedule is None or not collection:
         return ""
 
     def make() -> tuple[str, int]:
-        return largest_host(site.root, collection)
+        return largest_host(installation.root, collection)
 
-    found = site.cache.get_or_none(("largest host", collection), make, LARGEST_S, 0.5)
+    found = installation.cache.get_or_none(("largest host", collection), make, LARGEST_S, 0.5)
     return "" if found is None else warn_too_long(*found.value, config.courtesy.delay_s, schedule)
 
 
-def _test_urls(site: Installation, fields: Fields, collection: str, config: Config | None) -> list[UrlTestResult]:
+def _test_urls(
+    installation: Installation, fields: Fields, collection: str, config: Config | None
+) -> list[UrlTestResult]:
     typed = [line.strip() for line in fields.tries.splitlines() if line.strip()][:MAX_URLS]
     if not typed or config is None:
         return []
-    return url_test_view(site, collection, config, typed).tried
+    return url_test_view(installation, collection, config, typed).tried
 
 
 def changes_between(before: Config, after: Config) -> list[ChangeLine]:
@@ -555,17 +566,17 @@ def changes_between(before: Config, after: Config) -> list[ChangeLine]:
     return found
 
 
-def url_test_view(site: Installation, collection: str, config: Config, urls: list[str]) -> UrlTestView:
-    until_s = site.clock.ticks_s() + limits.TRY_S
+def url_test_view(installation: Installation, collection: str, config: Config, urls: list[str]) -> UrlTestView:
+    until_s = installation.clock.ticks_s() + limits.TRY_S
 
     def view(lookup: Lookup | None) -> UrlTestView:
         trial = UrlTester(config, lookup)
-        return UrlTestView(list(trial.rules), trial.test_all(urls, lambda: site.clock.ticks_s() > until_s))
+        return UrlTestView(list(trial.rules), trial.test_all(urls, lambda: installation.clock.ticks_s() > until_s))
 
     if not collection:
         return view(None)
     try:
-        with Lookup(site.root, collection) as lookup:
+        with Lookup(installation.root, collection) as lookup:
             return view(lookup)
     except StoreError:  # the collection was never crawled
         return view(None)

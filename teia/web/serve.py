@@ -81,8 +81,8 @@ def serve(
     # Host names that the server answers to; all others are refused, against DNS rebinding (server/headers.py).
     own = {host, shown, *names}
     supervisor = Supervisor(root, clock) if crawls else None
-    site = Installation(root, clock, accounts, supervisor)
-    app = make_app(site, own | LOOPBACK_NAMES if is_local else own)
+    installation = Installation(root, clock, accounts, supervisor)
+    app = make_app(installation, own | LOOPBACK_NAMES if is_local else own)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -104,7 +104,7 @@ def serve(
         supervisor.start()
         notifier.start()
         indexes.start()
-    Thread(target=warm, args=(site,), name="warm", daemon=True).start()
+    Thread(target=warm, args=(installation,), name="warm", daemon=True).start()
     return _run_server(_Server(config), listener, notifier, indexes)
 
 
@@ -121,9 +121,13 @@ def _run_server(
     return server.ended_by
 
 
-def warm(site: Installation) -> None:
+def warm(installation: Installation) -> None:
     """Open what the first request needs, and resume pending bulk actions, in a background thread."""
-    for step in (site.offline_bulk.start_if_needed, site.warm, lambda: collections.collections(site)):
+    for step in (
+        installation.offline_bulk.start_if_needed,
+        installation.warm,
+        lambda: collections.collections(installation),
+    ):
         with suppress(TeiaError):
             step()
 

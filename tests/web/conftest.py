@@ -58,25 +58,28 @@ class Web:
     """The application, and clients that are signed in as somebody."""
 
     app: FastAPI
-    site: Installation
+    installation: Installation
 
     def client(self, role: Role = Role.PUBLIC) -> TestClient:
         """A browser; the roles but PUBLIC are signed in."""
         client = TestClient(self.app, BASE, follow_redirects=False, raise_server_exceptions=False)
         if role is not Role.PUBLIC:
-            code, name = self.site.accounts.invite(role), f"{role.word}-{len(self.site.accounts.users())}"
+            code, name = (
+                self.installation.accounts.invite(role),
+                f"{role.word}-{len(self.installation.accounts.users())}",
+            )
             answer = client.post("/login/first", data={"code": code, "name": name, "password": PASSWORD})
             assert answer.status_code == 303, answer.text
         return client
 
     def token(self, role: Role) -> dict[str, str]:
         """The header of a program of this role."""
-        name = f"test-{len(self.site.accounts.tokens())}"
-        return {"authorization": f"Bearer {self.site.accounts.make_token(name, 'test', role)}"}
+        name = f"test-{len(self.installation.accounts.tokens())}"
+        return {"authorization": f"Bearer {self.installation.accounts.make_token(name, 'test', role)}"}
 
     def csrf(self, client: TestClient) -> str:
         """The token that forms of this client's pages carry."""
-        session = self.site.accounts.find_session(client.cookies["teia_session"])
+        session = self.installation.accounts.find_session(client.cookies["teia_session"])
         assert session is not None
         return session.csrf
 
@@ -88,12 +91,12 @@ APPS: list[FastAPI] = []
 """The one application of this process, once it was made: its routes take a quarter of a second, the rest nothing."""
 
 
-def app_of(site: Installation) -> FastAPI:
-    """The application of a site, new but for its routes."""
+def app_of(installation: Installation) -> FastAPI:
+    """The application of an installation, new but for its routes."""
     if not APPS:
-        APPS.append(make_app(site))
+        APPS.append(make_app(installation))
     app = APPS[0]
-    app.state = State({"site": site, "hub": Hub(), "access_table": app.state.access_table})
+    app.state = State({"installation": installation, "hub": Hub(), "access_table": app.state.access_table})
     app.middleware_stack = None  # with what it counted
     return app
 
@@ -104,6 +107,8 @@ def web(crawled_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("teia.web.limits.SIGN_INS_AT_ONCE", 1_000)
     monkeypatch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 100_000)
     clock = WallClock()
-    site = Installation(open_root(tmp_path / "data"), clock, Accounts(tmp_path / "data" / "web.sqlite", clock, QUICK))
-    yield Web(app_of(site), site)
-    site.close()
+    installation = Installation(
+        open_root(tmp_path / "data"), clock, Accounts(tmp_path / "data" / "web.sqlite", clock, QUICK)
+    )
+    yield Web(app_of(installation), installation)
+    installation.close()

@@ -65,8 +65,8 @@ def keep(kept: StoredRuns, policies: Sequence[str] = ("psp", "edf"), days: float
 
 def some_run(web: Web) -> int:
     """The number of a run that is kept; made if there is none."""
-    found = web.site.lab.stored.all()
-    return found[0].number if found else keep(web.site.lab.stored).number
+    found = web.installation.lab.stored.all()
+    return found[0].number if found else keep(web.installation.lab.stored).number
 
 
 def keep_plan(kept: StoredRuns) -> LabRun:

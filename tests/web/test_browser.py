@@ -40,8 +40,8 @@ class Live:
 
     def context(self, browser: Browser, **how: object) -> BrowserContext:
         context = browser.new_context(base_url=self.base, **how)  # type: ignore[arg-type]
-        name = f"admin-{len(self.web.site.accounts.users())}"
-        code = self.web.site.accounts.invite(Role.ADMIN)
+        name = f"admin-{len(self.web.installation.accounts.users())}"
+        code = self.web.installation.accounts.invite(Role.ADMIN)
         sent = {"code": code, "name": name, "password": PASSWORD}
         assert context.request.post("/login/first", form=sent, max_redirects=0).status == 303
         return context
@@ -59,17 +59,17 @@ def live(crawled_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     data = tmp_path_factory.mktemp("live") / "data"
     shutil.copytree(crawled_data, data)
     clock = WallClock()
-    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
-    app: FastAPI = make_app(site)
+    installation = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    app: FastAPI = make_app(installation)
     server = Served(uvicorn.Config(app, port=0, log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()
     until(lambda: server.started, "the server listens")
     port = server.servers[0].sockets[0].getsockname()[1]
-    yield Live(Web(app, site), f"http://127.0.0.1:{port}")
+    yield Live(Web(app, installation), f"http://127.0.0.1:{port}")
     server.should_exit = True
     thread.join(20)
-    site.close()
+    installation.close()
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def watched(page: Page) -> list[str]:
 def test_an_invitation_is_taken_from_the_address_and_leaves_it(live: Live, browser: Browser) -> None:
     context = browser.new_context(base_url=live.base)
     page = context.new_page()
-    code = live.web.site.accounts.invite(Role.VIEWER)
+    code = live.web.installation.accounts.invite(Role.VIEWER)
     page.goto(f"/login#{code}")
     assert page.input_value("#code") == code
     assert "#" not in page.url

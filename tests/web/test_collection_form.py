@@ -59,7 +59,7 @@ def test_a_collection_is_made_by_form_without_scripts_and_is_what_was_typed(web:
                   stop_number="4", zone="America/Sao_Paulo", body_mib="2.5", types="text/html, application/pdf",
                   rule_lines="keep host:outro.test\nskip query:yes")  # fmt: skip
     assert answer.headers["location"] == "/c/diario", answer.text
-    config = saved(web.site.root, "diario").config
+    config = saved(web.installation.root, "diario").config
     assert config.collection.seeds == ("https://diario.test/", "www.diario.test/capa")
     assert config.scope.include == ("domain:diario.test", "host:outro.test")
     assert config.scope.exclude == (r"regex:/busca\?", "query:yes")
@@ -70,7 +70,7 @@ def test_a_collection_is_made_by_form_without_scripts_and_is_what_was_typed(web:
         "4 hours",
     )
     assert config.scope.types == ("text/html", "application/pdf")
-    assert web.site.accounts.logged_actions(1)[0][1].what == "make collection"
+    assert web.installation.accounts.logged_actions(1)[0][1].what == "make collection"
     assert "diario" in client.get("/c").text
     assert client.get("/c/diario").status_code == 200
 
@@ -79,11 +79,11 @@ def test_a_form_reads_back_what_it_saved(web: Web) -> None:
     """Whatever a collection is configured to, its form stands for the same."""
     client = web.client(Role.OPERATOR)
     send(web, client, more="[sites]\ntraps = true", start="2026-11-21 02:00", every_number="2", every_unit="months")
-    config = saved(web.site.root, "diario").config
+    config = saved(web.installation.root, "diario").config
     assert config.sites.traps
     values, wrong = settings_from_fields(fields_from_config(config), config)
     assert not wrong
-    main = web.site.config("main")
+    main = web.installation.config("main")
     for each in (config, main):
         values, _ = settings_from_fields(fields_from_config(each), each)
         shown = web.client().post(f"/api/v1/c/{each.collection.name}/edit", headers=web.token(Role.ADMIN),
@@ -151,7 +151,7 @@ def test_nonsense_is_reported_beside_its_field_and_nothing_typed_is_lost(web: We
         text = unescape(answer.text)
         assert typed in text or field == "order"
         assert {r"/busca\?", "diario.test", "ana"} <= set(re.findall(r'value="([^"]*)"', text))
-        assert web.site.names() == ["main"]
+        assert web.installation.names() == ["main"]
 
 
 WRONG_RULES = [
@@ -189,8 +189,8 @@ def test_what_is_less_polite_needs_an_admin_and_somebodys_consent(web: Web) -> N
         assert "who approved" in faults(send(web, admin, **how).text)["consent"]
     answer = send(web, admin, delay="other", delay_s="0.5", consent="the owner, ana@diario.test")
     assert answer.status_code == 303
-    assert saved(web.site.root, "diario").config.courtesy.delay_s == 0.5
-    (line,) = [line for _, line in web.site.accounts.logged_actions(5) if line.what == "make collection"]
+    assert saved(web.installation.root, "diario").config.courtesy.delay_s == 0.5
+    (line,) = [line for _, line in web.installation.accounts.logged_actions(5) if line.what == "make collection"]
     assert line.detail["consent"] == "the owner, ana@diario.test"
     network = {"name": "x", "settings": {"collection": {"seeds": ["a.test"]}, "fetch": {"allow_nets": ["10.0.0.0/8"]}}}
     refused = web.client().post("/api/v1/c", json=network, headers=web.token(Role.OPERATOR))
@@ -200,24 +200,24 @@ def test_what_is_less_polite_needs_an_admin_and_somebodys_consent(web: Web) -> N
 
 def test_the_effect_is_shown_before_it_is_saved_and_only_what_was_shown_is(web: Web) -> None:
     client = web.client(Role.OPERATOR)
-    fields = fields_from_config(web.site.config("main")).model_dump()
+    fields = fields_from_config(web.installation.config("main")).model_dump()
     fields |= {"rule_do": ["skip"], "rule_kind": ["regex"], "rule_value": ["/lei$"], "csrf": web.csrf(client)}
-    before = web.site.config("main")
+    before = web.installation.config("main")
     for step in ("check", "save"):  # a save of what nobody has seen is a look at it
         shown = client.post("/c/main/edit", data={**fields, "step": step})
         assert shown.status_code == 200
         text = unescape(shown.text)
         assert "0 of 4 known URLs leave the queue, 0 enter; 1 pages stay in the archive" in text
         assert re.search(r"http://x\.test:\d+/lei", shown.text.replace("<wbr>", ""))
-        assert web.site.config("main") == before
+        assert web.installation.config("main") == before
     (seen,) = re.findall(r'name="shown" value="(\w+)"', shown.text)
     other = client.post("/c/main/edit", data={**fields, "rule_value": ["/x"], "step": "save", "shown": seen})
     assert other.status_code == 200
-    assert web.site.config("main") == before, "another change than the one that was shown"
+    assert web.installation.config("main") == before, "another change than the one that was shown"
     saved_now = client.post("/c/main/edit", data={**fields, "step": "save", "shown": seen})
     assert saved_now.headers["location"] == "/c/main"
-    assert web.site.config("main").scope.exclude == ("regex:/lei$",)
-    line = web.site.accounts.logged_actions(1)[0][1]
+    assert web.installation.config("main").scope.exclude == ("regex:/lei$",)
+    line = web.installation.accounts.logged_actions(1)[0][1]
     assert (line.what, line.detail["scope.exclude"]) == ("change settings", ["[]", '["regex:/lei$"]'])
 
 
@@ -238,14 +238,14 @@ def test_the_api_makes_tells_and_changes(web: Web) -> None:
         False,
         [{"key": "courtesy.delay_s", "before": "5.0", "after": "9.0"}],
     )
-    assert web.site.config("um").courtesy.delay_s == 5
+    assert web.installation.config("um").courtesy.delay_s == 5
     done = api.post("/api/v1/c/um/edit", headers=operator, json={"settings": {"courtesy": {"delay_s": 9}}}).json()
     assert done["is_done"]
-    assert web.site.config("um").courtesy.delay_s == 9
+    assert web.installation.config("um").courtesy.delay_s == 9
     started = api.post("/api/v1/c/um/command", headers=operator, json={"command": "start"})
     assert started.status_code == 400
     assert "starts no crawler" in started.json()["message"]
-    assert standing_commands(web.site.root, "um").wanted_s is None
+    assert standing_commands(web.installation.root, "um").wanted_s is None
 
 
 def test_a_clone_is_the_same_under_another_name(web: Web) -> None:
@@ -257,7 +257,7 @@ def test_a_clone_is_the_same_under_another_name(web: Web) -> None:
     assert twin["fields"]["name"] == "main-2"
     twin["fields"] |= {"consent": "ours", "step": "save", "csrf": web.csrf(client)}
     assert client.post("/c/new", data=twin["fields"]).headers["location"] == "/c/main-2"
-    one, other = web.site.config("main"), web.site.config("main-2")
+    one, other = web.installation.config("main"), web.installation.config("main-2")
     assert (one.scope, one.courtesy, one.fetch) == (other.scope, other.courtesy, other.fetch)
 
 
@@ -269,11 +269,11 @@ def test_only_an_admin_removes_and_types_the_name(web: Web) -> None:
     assert refused.status_code == 403
     wrong = admin.post("/c/main/remove", data={"name": "mein", "csrf": web.csrf(admin)})
     assert wrong.status_code == 400
-    assert web.site.names() == ["main"]
+    assert web.installation.names() == ["main"]
     assert admin.post("/c/main/remove", data={"name": "main", "csrf": web.csrf(admin)}).headers["location"] == "/c"
-    assert web.site.names() == []
+    assert web.installation.names() == []
     assert "No collection yet" in admin.get("/c").text
-    assert not [path.name for path in web.site.root.path.iterdir() if "main" in path.name]
+    assert not [path.name for path in web.installation.root.path.iterdir() if "main" in path.name]
 
 
 def test_a_url_is_tried_by_form_and_by_api_alike(web: Web) -> None:
@@ -282,7 +282,7 @@ def test_a_url_is_tried_by_form_and_by_api_alike(web: Web) -> None:
                          headers={"x-csrf-token": web.csrf(client)}).json()  # fmt: skip
     assert [each["is_crawled"] for each in by_api["tried"]] == [True, False, False]
     assert (by_api["tried"][0]["rule"], by_api["tried"][0]["state"]) == (1, "done")
-    fields = fields_from_config(web.site.config("main")).model_dump()
+    fields = fields_from_config(web.installation.config("main")).model_dump()
     sent = {**fields, "tries": f"{url}\nftp://x\nhttp://other/", "step": "test", "csrf": web.csrf(client)}
     page = client.post("/c/main/edit", data=sent).text
     assert re.findall(r"<strong>(Yes|No)</strong>", page) == ["Yes", "No", "No"]
@@ -325,11 +325,11 @@ def test_urls_that_there_was_no_time_for_are_named(web: Web, monkeypatch: pytest
 
 def test_a_rule_of_an_older_version_that_looks_ahead_is_shown_and_can_be_changed(web: Web) -> None:
     client, rule = web.client(Role.OPERATOR), "regex:^http://x\\.test/(?!admin)"
-    path = web.site.root.collection("main").path / "teia.toml"
+    path = web.installation.root.collection("main").path / "teia.toml"
     path.write_text(
-        to_toml(replace(was := web.site.config("main"), scope=replace(was.scope, exclude=(rule,)))), "utf-8"
+        to_toml(replace(was := web.installation.config("main"), scope=replace(was.scope, exclude=(rule,)))), "utf-8"
     )
-    assert web.site.config("main").scope.exclude == (rule,)
+    assert web.installation.config("main").scope.exclude == (rule,)
     for page in ("/c", "/c/main", "/c/main/edit", f"/c/main/page?url={web.some_url()}"):
         assert client.get(page).status_code == 200, page
     headers = {"x-csrf-token": web.csrf(client)}
@@ -340,28 +340,30 @@ def test_a_rule_of_an_older_version_that_looks_ahead_is_shown_and_can_be_changed
         "/api/v1/c/main/edit", json={"settings": {"scope": {"exclude": ["regex:/admin"]}}}, headers=headers
     )
     assert changed.status_code == 200, changed.text
-    assert web.site.config("main").scope.exclude == ("regex:/admin",)
+    assert web.installation.config("main").scope.exclude == ("regex:/admin",)
 
 
 @pytest.mark.parametrize("rule", [r"regex:^https?://x\.test/(?!private)", r"and(py:of.ours:keep, regex:(?!private))"])
 def test_a_rule_beside_one_of_an_older_version_that_looks_ahead_is_no_error_of_ours(web: Web, rule: str) -> None:
-    client, was = web.client(Role.OPERATOR), web.site.config("main")
+    client, was = web.client(Role.OPERATOR), web.installation.config("main")
     scope = replace(was.scope, include=("host:a.test", rule))
-    (web.site.root.collection("main").path / "teia.toml").write_text(to_toml(replace(was, scope=scope)), "utf-8")
+    (web.installation.root.collection("main").path / "teia.toml").write_text(
+        to_toml(replace(was, scope=scope)), "utf-8"
+    )
     headers = {"x-csrf-token": web.csrf(client)}
     settings = {"scope": {"include": ["host:a.test", rule, "host:b.test"]}}
     for path, asked in (("edit", {}), ("scope/test", {"urls": [web.some_url()]})):
         answer = client.post(f"/api/v1/c/main/{path}", json={"settings": settings, **asked}, headers=headers)
         assert answer.status_code == 400, answer.text
         assert "uses look-ahead or look-behind; use two rules" in answer.text
-    fields = fields_from_config(web.site.config("main")).model_dump()
+    fields = fields_from_config(web.installation.config("main")).model_dump()
     fields |= {"rule_lines": f"keep {rule}\nkeep host:b.test", "rule_do": [], "rule_kind": [], "rule_value": []}
     shown = client.post("/api/v1/draft?c=main", data={**fields, "step": "look"}, headers=headers)
     assert [each["message"] for each in shown.json()["problems"] if "uses look-ahead" in each["message"]], shown.text
     saved_by_form = client.post("/c/main/edit", data={**fields, "step": "save", "csrf": web.csrf(client)})
     assert saved_by_form.status_code == 400
     assert "uses look-ahead or look-behind" in saved_by_form.text
-    faults_found = check_draft({"scope.include": settings["scope"]["include"]}, web.site.config("main")).faults
+    faults_found = check_draft({"scope.include": settings["scope"]["include"]}, web.installation.config("main")).faults
     assert [(fault.key, fault.index) for fault in faults_found] == [("scope.include", 1)]
 
 
@@ -373,7 +375,7 @@ def test_the_dates_shown_are_those_on_which_runs_begin_also_when_clocks_change(w
     shown = web.client(Role.VIEWER).get("/api/v1/schedule/preview", params=given).json()
     schedule = parse_schedule(settings)
     assert schedule is not None
-    due = next_starts(schedule, web.site.clock.now_s(), 5)
+    due = next_starts(schedule, web.installation.clock.now_s(), 5)
     assert [datetime.fromisoformat(each).timestamp() for each in shown["starts"]] == due
     assert len(due) == 5
     hours = {datetime.fromtimestamp(at, UTC).hour for at in due}
@@ -401,14 +403,18 @@ def test_a_run_that_cannot_reach_all_pages_is_reported(web: Web) -> None:
 
 def test_a_draft_is_judged_while_it_is_typed(web: Web) -> None:
     client = web.client(Role.OPERATOR)
-    fields = {**fields_from_config(web.site.config("main")).model_dump(), "rule_do": ["skip"], "rule_kind": ["regex"]}
+    fields = {
+        **fields_from_config(web.installation.config("main")).model_dump(),
+        "rule_do": ["skip"],
+        "rule_kind": ["regex"],
+    }
     fields |= {"rule_value": ["/lei$"], "max_depth": "x", "step": "look"}
     wrong = client.post("/api/v1/draft?c=main", data=fields, headers={"x-csrf-token": web.csrf(client)}).json()
     assert [each["field"] for each in wrong["problems"]] == ["max_depth"]
     view = client.post("/api/v1/draft?c=main", data={**fields, "max_depth": "3"},
                        headers={"x-csrf-token": web.csrf(client)}).json()  # fmt: skip
     assert (view["known"], view["rules"][0]["matches"], view["rules"][0]["number"]) == (4, 1, 2)
-    assert web.site.config("main").scope.exclude == ()
+    assert web.installation.config("main").scope.exclude == ()
 
 
 @pytest.mark.heavy
@@ -474,7 +480,7 @@ def test_paths_and_networks_of_the_machine_need_an_admin(web: Web) -> None:
             "/api/v1/c/main/edit", json={"settings": settings}, headers={"x-csrf-token": web.csrf(admin)}
         )
         assert allowed.status_code == 200, (key, allowed.text)
-    assert web.site.names() == ["main"]
+    assert web.installation.names() == ["main"]
     token = web.token(Role.OPERATOR)
     by_program = {"settings": {"signals": {"proxy": "127.0.0.1:9"}}}
     assert web.client().post("/api/v1/c/main/edit", json=by_program, headers=token).status_code == 403

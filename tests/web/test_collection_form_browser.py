@@ -33,7 +33,7 @@ def test_a_collection_is_made_and_changed_without_scripts(live: Live, browser: B
     expect(page.locator("section", has_text="What this does")).to_contain_text("0 of 0 known URLs leave the queue")
     page.click("button:text-is('Save')")
     page.wait_for_url("**/c/nova")
-    assert saved(live.web.site.root, "nova").config.scope.exclude == ("regex:/busca",)
+    assert saved(live.web.installation.root, "nova").config.scope.exclude == ("regex:/busca",)
     context.close()
 
 
@@ -61,5 +61,5 @@ def test_the_form_answers_while_somebody_types_and_by_keyboard_alone(live: Live,
     page.fill("#max_depth", "deep")
     expect(page.locator("#max_depth-fault")).to_have_text("must be a whole number")
     assert said == []
-    assert not Path(live.web.site.root.path / "main" / "lists").exists()
+    assert not Path(live.web.installation.root.path / "main" / "lists").exists()
     context.close()

@@ -85,8 +85,8 @@ class Running:
 def serving(data: Path) -> Iterator[Running]:
     """A data folder behind a server, for as long as it is needed."""
     clock = WallClock()
-    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
-    served = Running(Web(make_app(site), site))
+    installation = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    served = Running(Web(make_app(installation), installation))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("teia.web.limits.SIGN_INS_AT_ONCE", 1_000)
         patch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 100_000)
@@ -95,7 +95,7 @@ def serving(data: Path) -> Iterator[Running]:
             yield served
         finally:
             served.stop()
-            site.close()
+            installation.close()
 
 
 @dataclass
@@ -128,7 +128,7 @@ def running(crawled_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     shutil.copytree(crawled_data, data)
     with serving(data) as served:
         viewer = served.web.client(Role.VIEWER)
-        crawling = Crawling(served.web.site.root, viewer.get("/api/v1/c/main/status").json())
+        crawling = Crawling(served.web.installation.root, viewer.get("/api/v1/c/main/status").json())
         thread = threading.Thread(target=crawling.run)
         thread.start()
         yield served

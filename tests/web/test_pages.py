@@ -66,8 +66,8 @@ def test_programs_find_twins_and_feeds_in_the_head_of_a_page(web: Web) -> None:
 
 
 def test_an_operator_pauses_a_running_crawl_and_it_is_written_down(web: Web) -> None:
-    control = Inbox(web.site.root.path / "control.sqlite")
-    now_s = web.site.clock.now_s()
+    control = Inbox(web.installation.root.path / "control.sqlite")
+    now_s = web.installation.clock.now_s()
     control.begin("main", now_s)
     control.write_account("main", {**web.client(Role.VIEWER).get("/api/v1/status").json(), "state": "running"}, now_s)
     assert ">Pause<" not in web.client(Role.VIEWER).get("/c").text, "what one may not do is not shown"
@@ -80,7 +80,7 @@ def test_an_operator_pauses_a_running_crawl_and_it_is_written_down(web: Web) -> 
     by_api = web.client().post("/api/v1/c/main/command", json={"command": "stop"}, headers=web.token(Role.OPERATOR))
     assert "nothing is lost" in by_api.json()["message"]
     assert control.pending("main", GiveCommand)[1].body.command is Command.STOP
-    assert [line.what for _, line in web.site.accounts.logged_actions(10)][:2] == ["stop", "pause"]
+    assert [line.what for _, line in web.installation.accounts.logged_actions(10)][:2] == ["stop", "pause"]
     refused = web.client().post("/api/v1/c/main/command", json={"command": "explode"}, headers=web.token(Role.ADMIN))
     assert refused.status_code == 400
     control.close()

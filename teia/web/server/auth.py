@@ -25,7 +25,7 @@ from teia.lib.message import Message
 from teia.web import limits
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import ALL_SCOPES, Role, TokenScope
-from teia.web.server.installation import Installation, site_of
+from teia.web.server.installation import Installation, installation_of
 
 COOKIE = "teia_session"
 CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"
@@ -63,17 +63,17 @@ class Visitor:
 ANONYMOUS = Visitor()
 
 
-async def visitor_of(request: Request, site: Annotated[Installation, Depends(site_of)]) -> Visitor:
+async def visitor_of(request: Request, installation: Annotated[Installation, Depends(installation_of)]) -> Visitor:
     """Return the sender of a request, as a route dependency; refuse an invalid token instead of ignoring it."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme:
         # The look-up blocks on SQLite, so it must not run on the event loop.
-        known = await run_in_threadpool(_visitor_by_token, site.accounts, scheme, key.strip())
+        known = await run_in_threadpool(_visitor_by_token, installation.accounts, scheme, key.strip())
         if known is None:
             raise Refused(401, Message("unknown token"), Message("create one under Settings > Tokens"))
         return known
     secret = request.cookies.get(COOKIE, "")
-    return await run_in_threadpool(_visitor_by_session, site.accounts, secret) if secret else ANONYMOUS
+    return await run_in_threadpool(_visitor_by_session, installation.accounts, secret) if secret else ANONYMOUS
 
 
 def _visitor_by_token(accounts: Accounts, scheme: str, key: str) -> Visitor | None:

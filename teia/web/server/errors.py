@@ -19,7 +19,7 @@ from teia.lib.message import Message, message_code
 from teia.web.background.cache import NotReady
 from teia.web.background.lab.runs import UnknownRun
 from teia.web.server.auth import ANONYMOUS, Refused, Visitor, visitor_of
-from teia.web.server.installation import Busy, ClosedCopies, UnknownCollection, UnknownPage, site_of
+from teia.web.server.installation import Busy, ClosedCopies, UnknownCollection, UnknownPage, installation_of
 from teia.web.server.json_routes import API, RedirectTo
 from teia.web.server.templates import Renderer, link
 
@@ -137,7 +137,7 @@ def install(app: FastAPI, renderer: Renderer) -> None:
 
 async def _find_visitor(request: Request) -> Visitor:
     try:
-        return await visitor_of(request, site_of(request))
+        return await visitor_of(request, installation_of(request))
     except TeiaError:
         return ANONYMOUS
 

@@ -34,7 +34,7 @@ from teia.web.pages.lab import runs
 from teia.web.pages.machine import cluster
 from teia.web.server.auth import COOKIE, Refused, Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import PageRoutes, SiteDep, VisitorDep
+from teia.web.server.json_routes import InstallationDep, PageRoutes, VisitorDep
 from teia.web.server.preferences import language_of
 
 TOPICS_AT_ONCE = 4
@@ -54,24 +54,24 @@ class EventTopic:
 
 
 TOPICS: dict[str, EventTopic] = {
-    "status": EventTopic(lambda site, c, _: monitor.live_status(site, c)),
-    "collections": EventTopic(lambda site, _, __: collections.collections(site), 2.0),
-    "host": EventTopic(lambda site, c, host: collection_host.live_host(site, c, host)),
-    "bulk": EventTopic(lambda site, c, query: bulk.live_bulk(site, c, query), role=Role.OPERATOR),
-    "frontier": EventTopic(lambda site, c, _: queue.live_queue(site, c), 5.0),
-    "freshness": EventTopic(lambda site, c, _: freshness.live_freshness(site, c), 10.0),
-    "cluster": EventTopic(lambda site, _, c: cluster.live_cluster(site, c)),
-    "lab": EventTopic(lambda site, _, number: runs.live_run(site, number)),
-    "page": EventTopic(lambda site, c, url: live_page(site, c, url), role=Role.PUBLIC),
+    "status": EventTopic(lambda installation, c, _: monitor.live_status(installation, c)),
+    "collections": EventTopic(lambda installation, _, __: collections.collections(installation), 2.0),
+    "host": EventTopic(lambda installation, c, host: collection_host.live_host(installation, c, host)),
+    "bulk": EventTopic(lambda installation, c, query: bulk.live_bulk(installation, c, query), role=Role.OPERATOR),
+    "frontier": EventTopic(lambda installation, c, _: queue.live_queue(installation, c), 5.0),
+    "freshness": EventTopic(lambda installation, c, _: freshness.live_freshness(installation, c), 10.0),
+    "cluster": EventTopic(lambda installation, _, c: cluster.live_cluster(installation, c)),
+    "lab": EventTopic(lambda installation, _, number: runs.live_run(installation, number)),
+    "page": EventTopic(lambda installation, c, url: live_page(installation, c, url), role=Role.PUBLIC),
 }
 GLOBAL_TOPICS = frozenset({"collections", "cluster", "lab"})
 """Topics that do not belong to one collection."""
 
 
-def live_page(site: Installation, collection: str, url: str) -> dict[str, Any]:
+def live_page(installation: Installation, collection: str, url: str) -> dict[str, Any]:
     """Return the live part of a URL's page: freshness, next visit, and the reason why it waits."""
-    now_s, config = site.clock.now_s(), site.config(collection)
-    with site.lookup(collection) as lookup:
+    now_s, config = installation.clock.now_s(), installation.config(collection)
+    with installation.lookup(collection) as lookup:
         entry = find_entry(lookup, url, config)
         fresh = freshness_of(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key, now_s)
         return {
@@ -129,13 +129,15 @@ class Hub:
         stream.is_over.set()
         self.close_stream(stream)
 
-    async def current_state(self, site: Installation, name: str, collection: str, of: str) -> _TopicState:
+    async def current_state(self, installation: Installation, name: str, collection: str, of: str) -> _TopicState:
         """Return the current state of a topic; it is computed once per interval for all streams."""
         key, topic = (name, collection, of), TOPICS[name]
         task = self._tasks.get(key)
         # 0.9: a stream that wakes up slightly early must not get the state of the interval before.
-        if task is None or (task.done() and not _is_recent(task, site.clock.ticks_s() - 0.9 * topic.interval_s)):
-            task = asyncio.create_task(asyncio.to_thread(_compute_state, site, topic, collection, of))
+        if task is None or (
+            task.done() and not _is_recent(task, installation.clock.ticks_s() - 0.9 * topic.interval_s)
+        ):
+            task = asyncio.create_task(asyncio.to_thread(_compute_state, installation, topic, collection, of))
             self._tasks[key] = task
             self._tasks.move_to_end(key)
             while len(self._tasks) > MAX_STATES:
@@ -148,8 +150,8 @@ def _is_recent(task: asyncio.Task[_TopicState], since: float) -> bool:
     return not task.cancelled() and task.exception() is None and task.result().at >= since
 
 
-def _compute_state(site: Installation, topic: EventTopic, collection: str, of: str) -> _TopicState:
-    at, made = site.clock.ticks_s(), topic.make(site, collection, of)
+def _compute_state(installation: Installation, topic: EventTopic, collection: str, of: str) -> _TopicState:
+    at, made = installation.clock.ticks_s(), topic.make(installation, collection, of)
     return _topic_state(at, asdict(made) if is_dataclass(made) and not isinstance(made, type) else made)
 
 
@@ -163,7 +165,7 @@ def add_routes(pages: PageRoutes) -> None:
 
 
 def requested_topics(
-    site: SiteDep,
+    installation: InstallationDep,
     visitor: VisitorDep,
     topics: Annotated[str, Query(max_length=100)] = "",
     c: Annotated[str, Query(max_length=100)] = "",
@@ -180,7 +182,7 @@ def requested_topics(
         )
     # A named collection must be visible to the visitor, even if the topic does not need one.
     if c or not GLOBAL_TOPICS.issuperset(names):
-        site.check(c)
+        installation.check(c)
     return names
 
 
@@ -198,7 +200,7 @@ async def opened_stream(
 
 async def events(
     request: Request,
-    site: SiteDep,
+    installation: InstallationDep,
     visitor: VisitorDep,
     opened: Annotated[tuple[Stream, list[str]], Depends(opened_stream)],
     c: Annotated[str, Query(max_length=100)] = "",
@@ -209,7 +211,7 @@ async def events(
     stream, names = opened
     locale = language_of(request, visitor)
     translator = None if locale is ENGLISH else translator_for(locale.tag)
-    async for event in _stream_events(hub, stream, site, names, c, of, translator):
+    async for event in _stream_events(hub, stream, installation, names, c, of, translator):
         yield event
     yield ServerSentEvent(event="yield", data=None, raw_data="")
 
@@ -217,7 +219,7 @@ async def events(
 async def _stream_events(
     hub: Hub,
     stream: Stream,
-    site: Installation,
+    installation: Installation,
     names: list[str],
     c: str,
     of: str,
@@ -226,12 +228,12 @@ async def _stream_events(
     sent: dict[str, _TopicState] = {}
     while not stream.is_over.is_set():
         for name in names:
-            now = site.clock.ticks_s()
+            now = installation.clock.ticks_s()
             before = sent.get(name)
             if before is not None and now - before.at < TOPICS[name].interval_s:
                 continue
             try:
-                state = await hub.current_state(site, name, c, of)
+                state = await hub.current_state(installation, name, c, of)
             except TeiaError as error:
                 # The stream stays open: the next state may be readable again.
                 state = _topic_state(now, {"error": error.message})

@@ -41,43 +41,45 @@ class Headline:
     to: str
 
 
-def headline_of(site: Installation) -> Headline | None:
+def headline_of(installation: Installation) -> Headline | None:
     """Return the headline of a moment ago; None if there is none yet."""
     try:
-        found = site.cache.get_or_none(("headline",), lambda: _compute_headline(site), FRESH_S, PATIENCE_S)
+        found = installation.cache.get_or_none(
+            ("headline",), lambda: _compute_headline(installation), FRESH_S, PATIENCE_S
+        )
     except Exception as error:  # noqa: BLE001  # the page matters more than its header
         logger.warning("no headline: %s: %s", type(error).__name__, error)
         return None
     return None if found is None else found.value
 
 
-def _compute_headline(site: Installation) -> Headline:
-    names = site.names()
-    site.cache.set_extra_capacity(CACHED_PER_COLLECTION * len(names))
+def _compute_headline(installation: Installation) -> Headline:
+    names = installation.names()
+    installation.cache.set_extra_capacity(CACHED_PER_COLLECTION * len(names))
     running, with_alerts, has_disk_alert = 0, [], False
     for name in names:
-        with CrawlReports(site.root.control) as reports:
+        with CrawlReports(installation.root.control) as reports:
             run = reports.running_crawl(name)
         account = IDLE if run is None else {**IDLE, **run.account}
         running += account["state"] == "running"
         with suppress(TeiaError, OSError):  # the page of a collection with invalid settings shows that
-            for alert in open_alerts(site, name, account):
+            for alert in open_alerts(installation, name, account):
                 if alert.kind != "disk" or not has_disk_alert:  # all collections share one disk: one alert
                     with_alerts.append(name)
                 has_disk_alert |= alert.kind == "disk"
     if names:
-        site.cache.get_or_none(LAST_COUNTED, lambda: _count_next(site, names), FRESH_S, 0.0)
+        installation.cache.get_or_none(LAST_COUNTED, lambda: _count_next(installation, names), FRESH_S, 0.0)
     to = link(f"/c/{with_alerts[0]}") + "#needs" if len(set(with_alerts)) == 1 else "/c"
     return Headline(running, len(with_alerts), to)
 
 
-def _count_next(site: Installation, names: Sequence[str]) -> str:
+def _count_next(installation: Installation, names: Sequence[str]) -> str:
     """Count the hosts of the collection after the last counted one; return its name."""
-    before = site.cache.last(LAST_COUNTED)
+    before = installation.cache.last(LAST_COUNTED)
     # The names are sorted; after the last one it begins again.
     name = next((each for each in names if before is not None and each > before.value), names[0])
     try:
-        table_of(site, name, COUNT_S)
+        table_of(installation, name, COUNT_S)
     except Exception as error:  # noqa: BLE001  # one failure must not block the other collections
         logger.warning("hosts of %s not counted: %s: %s", name, type(error).__name__, error)
     return name

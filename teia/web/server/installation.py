@@ -301,9 +301,9 @@ class RequestSlots:
             self._admitted.release()
 
 
-def site_of(request: Request) -> Installation:
+def installation_of(request: Request) -> Installation:
     """Return the installation that a request is for, as a route dependency."""
-    return cast("Installation", request.app.state.site)
+    return cast("Installation", request.app.state.installation)
 
 
 def has_index(root: Root, name: str) -> bool:

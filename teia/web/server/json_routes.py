@@ -1,7 +1,7 @@
 """A page and its JSON route from one function.
 
     @pages.page("/c/{collection}/hosts", "hosts.html", Role.VIEWER)
-    def hosts(site: SiteDep, collection: str, state: str = "") -> HostsView: ...
+    def hosts(installation: InstallationDep, collection: str, state: str = "") -> HostsView: ...
 
 makes `GET /c/{collection}/hosts`, the record rendered by the template, and `GET /api/v1/c/{collection}/hosts`, the same
 record as JSON. Both need the same role. A route without a role cannot be made, and the authorisation test checks the
@@ -22,7 +22,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse,
 from teia.lib.csvtext import csv_text
 from teia.web.access.roles import Role, TokenScope, scope_of
 from teia.web.server.auth import Visitor, require, visitor_of
-from teia.web.server.installation import Installation, site_of
+from teia.web.server.installation import Installation, installation_of
 from teia.web.server.templates import Renderer
 
 API = "/api/v1"
@@ -31,12 +31,14 @@ Make = TypeVar("Make", bound=Callable[..., Any])
 VisitorDep = Annotated[Visitor, Depends(visitor_of)]
 
 
-def visible_site(site: Annotated[Installation, Depends(site_of)], visitor: VisitorDep) -> Installation:
+def visible_installation(
+    installation: Annotated[Installation, Depends(installation_of)], visitor: VisitorDep
+) -> Installation:
     """Return the installation as the sender of the request may see it."""
-    return site if visitor.may(Role.VIEWER) else site.public_view()
+    return installation if visitor.may(Role.VIEWER) else installation.public_view()
 
 
-SiteDep = Annotated[Installation, Depends(visible_site)]
+InstallationDep = Annotated[Installation, Depends(visible_installation)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,17 +127,17 @@ def _signed_in(base: str, code: str) -> Any:
 def serving_at(data: Path, now_s: float) -> Iterator[Running]:
     """A server in a thread, to which it is this time at the beginning."""
     clock = Later(now_s - time.time())
-    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    installation = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("teia.web.limits.SIGN_INS_AT_ONCE", 1_000)
         patch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 100_000)
-        served = Running(Web(make_app(site), site))
+        served = Running(Web(make_app(installation), installation))
         served.start()
         try:
             yield served
         finally:
             served.stop()
-            site.close()
+            installation.close()
 
 
 def counted(client: TestClient, address: str) -> Any:

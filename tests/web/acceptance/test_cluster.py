@@ -68,18 +68,18 @@ class Two:
 def served(data: Path) -> Iterator[Live]:
     """The application over a node's folder, as `teia serve --data` has it."""
     clock = WallClock()
-    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
-    app = make_app(site)
+    installation = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    app = make_app(installation)
     server = Served(uvicorn.Config(app, port=0, log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
         until(lambda: server.started, within_s=20)
-        yield Live(Web(app, site), f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}")
+        yield Live(Web(app, installation), f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}")
     finally:
         server.should_exit = True
         thread.join(20)
-        site.close()
+        installation.close()
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ def addresses(demo: Live) -> list[str]:
     found += [f"/c/{NAME}/reports/{name}" for name in ("types", "links", "coverage")]
     found += [f"/c/{NAME}/copy?url={quote(url, safe='')}&tab={tab}" for tab in ("text", "record")]
     found += [f"/search?q={query}" for query in ("%22casa", "qwertyzxcv")]
-    found.append(f"/lab/runs/{keep_plan(demo.web.site.lab.stored).number}")
+    found.append(f"/lab/runs/{keep_plan(demo.web.installation.lab.stored).number}")
     assert len(found) >= 30
     return found
 
@@ -195,7 +195,7 @@ def test_no_page_scrolls_sideways_and_charts_can_be_read(pages: dict[str, Looked
 def failing(demo: Live, browser: Browser) -> dict[str, list[str]]:
     """The texts of pages that say that something is wrong, in Portuguese, by their status and address."""
     here, _ = parts(demo)
-    site, client = demo.web.site, demo.web.client(Role.VIEWER)
+    installation, client = demo.web.installation, demo.web.client(Role.VIEWER)
     cookies: Any = [{"name": "teia_session", "value": client.cookies["teia_session"], "url": demo.base}]
     context = browser.new_context(base_url=demo.base, locale="pt-BR")
     context.add_cookies(cookies)
@@ -204,12 +204,12 @@ def failing(demo: Live, browser: Browser) -> dict[str, list[str]]:
     addresses += ["/search?n=nada", f"/c/{NAME}/page", f"/c/{NAME}/page?url=ftp:x", "/cluster/nodes/x"]
     addresses += [f"/c/{NAME}/sql?q=DELETE+FROM+pages", f"/c/{NAME}/hosts/{here['host']}?delay_s=-1"]
     addresses += [f"/c/{NAME}/unknown?url=http://x.test/{'a' * 17_000}", "/settings/users", "/cluster"]
-    alone, site.cluster = site.cluster, Broken()  # type: ignore[assignment]
+    alone, installation.cluster = installation.cluster, Broken()  # type: ignore[assignment]
     for address in addresses:
         answer = page.goto(address)
         assert answer is not None
         found[f"{answer.status} {address[:60]}"] = page.evaluate(TEXTS)
-    site.cluster = alone
+    installation.cluster = alone
     context.close()
     assert {each[:3] for each in found} == {"200", "400", "403", "404", "414", "500"}
     return found
@@ -364,7 +364,7 @@ def test_every_page_has_a_twin_that_is_as_documented_and_has_its_numbers(demo: L
     told = {number for each in current("pt_BR") for number in NUMBER.findall(str(each.id))}  # in sentences, always so
     told |= {"60", "60 s"}  # the delay that one of the papers' crawlers kept, offered on the form
     few = {}
-    demo.web.site.clock.hold()  # type: ignore[attr-defined]  # a Later: what is likely now is so for both
+    demo.web.installation.clock.hold()  # type: ignore[attr-defined]  # a Later: what is likely now is so for both
     for path, address in twins(demo):
         page, twin = counted(client, address), client.get(f"/api/v1{address}")
         assert page.status_code == twin.status_code, address
@@ -383,7 +383,7 @@ def test_every_page_has_a_twin_that_is_as_documented_and_has_its_numbers(demo: L
         there = sorted(each for each in shown if each in known)
         if len(there) < min(5, len(shown)):
             few[address] = (sorted(shown - set(there)), there)
-    demo.web.site.clock.let_go()  # type: ignore[attr-defined]
+    demo.web.installation.clock.let_go()  # type: ignore[attr-defined]
     assert few == {}, few
 
 
@@ -404,11 +404,11 @@ def test_every_page_leads_to_its_twin(demo: Live, everything: list[str]) -> None
 def test_twins_are_the_same_in_every_language(demo: Live) -> None:
     """24: JSON is never translated."""
     client = demo.web.client(Role.ADMIN)
-    demo.web.site.clock.hold()  # type: ignore[attr-defined]  # a Later
+    demo.web.installation.clock.hold()  # type: ignore[attr-defined]  # a Later
     for path, address in twins(demo):
         before, portuguese, after = (
             TOOK.sub("", client.get(f"/api/v1{address}", headers={"accept-language": each}).text)
             for each in ("en", "pt-BR", "en")
         )
         assert portuguese in {before, after}, path  # what is computed beside may come between two answers
-    demo.web.site.clock.let_go()  # type: ignore[attr-defined]
+    demo.web.installation.clock.let_go()  # type: ignore[attr-defined]

@@ -101,7 +101,7 @@ def test_a_collection_is_made(demo: Live, page: Page) -> None:
     tab_to(page, "button[name=step][value=save]")
     page.keyboard.press("Enter")
     page.wait_for_url("**/c/teclado")
-    assert saved(demo.web.site.root, "teclado").config.collection.seeds == ("https://teclado.test/",)
+    assert saved(demo.web.installation.root, "teclado").config.collection.seeds == ("https://teclado.test/",)
 
 
 def test_keys_lead_where_they_say(demo: Live, page: Page) -> None:

@@ -141,11 +141,13 @@ def test_a_pass_is_pages_times_delay_and_the_weekly_delay_is_enough(demo: Live, 
 
 def test_the_page_never_shows_more_than_it_says_is_possible(demo: Live) -> None:
     """19: of all pages together and of every host; the chart shows what the crawler said; what is lost adds up."""
-    site = demo.web.site
+    installation = demo.web.installation
     said = [(0.9, 0.95, None), (0.97, 0.95, 0.98), (0.96, 0.95, 0.98)]  # the first by a version that did not say it
-    with closing(CrawlReports(site.root.path / "control.sqlite")) as control:  # fresher than it can be kept, and less
+    with closing(
+        CrawlReports(installation.root.path / "control.sqlite")
+    ) as control:  # fresher than it can be kept, and less
         for ago_s, point in zip((20, 15, 10), said, strict=True):
-            control.note_point(NAME, FINE_S, site.clock.now_s() - ago_s, (9, 9, 9, 0, *point))
+            control.note_point(NAME, FINE_S, installation.clock.now_s() - ago_s, (9, 9, 9, 0, *point))
     view = counted(demo.web.client(Role.VIEWER), f"/api/v1/c/{NAME}/freshness?window=15min").json()
     assert 0 < view["fresh"] <= view["possible"] <= 1
     assert sum(view["lost"].values()) == pytest.approx(1 - view["fresh"], abs=1e-5)

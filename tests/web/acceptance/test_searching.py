@@ -76,9 +76,9 @@ def test_every_example_of_the_front_page_and_of_the_help_runs(demo: Live, page: 
 @pytest.fixture
 def held(demo: Live) -> Iterator[None]:
     """No time passes: what a page says and what its twin says is of one instant."""
-    demo.web.site.clock.hold()  # type: ignore[attr-defined]  # a Later
+    demo.web.installation.clock.hold()  # type: ignore[attr-defined]  # a Later
     yield
-    demo.web.site.clock.let_go()  # type: ignore[attr-defined]
+    demo.web.installation.clock.let_go()  # type: ignore[attr-defined]
 
 
 @pytest.mark.usefixtures("held")
@@ -100,7 +100,7 @@ def test_a_result_says_how_likely_it_is_current_and_that_is_what_its_rate_and_ag
         assert said is not None
         assert said[0] == ENGLISH.percent(hit["fresh_probability"])
         twin = page.request.get(f"/api/v1/c/{NAME}/page?url={quote(hit['url'], safe='')}").json()
-        age_s = demo.web.site.clock.now_s() - from_iso(twin["versions"][-1]["time"])
+        age_s = demo.web.installation.clock.now_s() - from_iso(twin["versions"][-1]["time"])
         expected = math.exp(-twin["rate_per_day"] * age_s / DAY_S)
         assert abs(twin["fresh_probability"] - expected) <= 0.01, hit["url"]
         assert abs(hit["fresh_probability"] - expected) <= 0.01, hit["url"]
@@ -160,12 +160,14 @@ def test_a_cell_that_cannot_be_read_is_named_and_the_others_answer(
     """8, on one machine: what is left of a cell's index is a file that is cut."""
     shutil.copytree(left.data, tmp_path / "data")
     with serving_at(tmp_path / "data", left.ended_s) as served:
-        cells = [cell for cell in served.web.site.root.collection(NAME).cells() if any(cell.index.glob("*.term"))]
+        cells = [
+            cell for cell in served.web.installation.root.collection(NAME).cells() if any(cell.index.glob("*.term"))
+        ]
         whole = served.web.client().get("/api/v1/search?q=de").json()
         lost = cells[0]
         for file in lost.index.glob(broken):
             file.write_bytes(file.read_bytes()[:10])
-        served.web.site.forget(NAME)  # whoever had it open is gone
+        served.web.installation.forget(NAME)  # whoever had it open is gone
         page = browser.new_context(base_url=served.base, locale="en").new_page()
         page.goto("/search?q=de")
         asked = whole["shards"]["asked"]

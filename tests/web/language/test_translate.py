@@ -139,7 +139,7 @@ def test_the_account_of_a_crawl_keeps_its_message(tmp_path: Path) -> None:
 
 
 def test_a_parked_host_keeps_its_message_and_an_old_reason_is_shown_in_english(web: Web) -> None:
-    with web.site.lookup("main") as lookup:
+    with web.installation.lookup("main") as lookup:
         folder = lookup.folders[lookup.cell_number("x.test")]
     for why, said in ((DELAY, SAID), (OLD, OLD)):
         cell = FrontierCell(folder.frontier)
@@ -147,7 +147,7 @@ def test_a_parked_host_keeps_its_message_and_an_old_reason_is_shown_in_english(w
         with cell.transaction():
             cell.park_host(host_id, why)
         cell.close()
-        web.site.cache.invalidate(("hosts", "main"))
+        web.installation.cache.invalidate(("hosts", "main"))
         client = web.client(Role.VIEWER)
         assert client.get("/api/v1/c/main/hosts/x.test").json()["about"]["parked"] == why
         assert said in client.get("/c/main/hosts/x.test", headers={"accept-language": "pt"}).text
@@ -157,10 +157,10 @@ def test_a_parked_host_keeps_its_message_and_an_old_reason_is_shown_in_english(w
 
 def test_the_log_of_changes_and_runs_of_the_lab_keep_their_messages(web: Web) -> None:
     for what, said in ((Message("treat host: {deed}", deed=plain("pause")), "tratar servidor: pausar"), (OLD, OLD)):
-        web.site.accounts.log_action("ana", what)
-        ((_, line),) = web.site.accounts.logged_actions(1)
+        web.installation.accounts.log_action("ana", what)
+        ((_, line),) = web.installation.accounts.logged_actions(1)
         assert (line.what, portuguese(line.what)) == (what, said)
-    stored = web.site.lab.stored
+    stored = web.installation.lab.stored
     run = stored.save(replace(keep(stored), state="failed", message=Message("stopped after {n:g} minutes", n=0.5)))
-    again = StoredRuns(stored.path, web.site.clock).get(run.number)
+    again = StoredRuns(stored.path, web.installation.clock).get(run.number)
     assert (again.message, portuguese(again.message)) == (run.message, "parada depois de 0,5 minutos")

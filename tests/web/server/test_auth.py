@@ -18,7 +18,7 @@ from tests.web.labs import some_run
 
 def address_of(gate: RouteAccess, web: Web, **here: str) -> str:
     """An address a gate stands at, with something there for every part of its path; `here` are other parts."""
-    node = web.site.cluster.view().here
+    node = web.installation.cluster.view().here
     parts = {"collection": "main", "host": "x.test", "name": "outcomes", "node": node}
     if "{number}" in gate.path:
         parts["number"] = str(some_run(web))
@@ -118,7 +118,7 @@ def test_every_route_has_the_scope_that_is_written_down_for_it(web: Web) -> None
 @pytest.mark.heavy
 def test_a_token_is_refused_exactly_where_its_scopes_are_not_for(web: Web) -> None:
     """UX 2.13: every route x a token that is for all but it; and what is read x a token that is for it alone."""
-    url, anybody, accounts = web.some_url(), web.client(), web.site.accounts
+    url, anybody, accounts = web.some_url(), web.client(), web.installation.accounts
     but = {scope: accounts.make_token(f"but-{scope}", "ana", Role.ADMIN, ALL_SCOPES - {scope}) for scope in TokenScope}
     only = {scope: accounts.make_token(f"only-{scope}", "ana", Role.ADMIN, frozenset({scope})) for scope in TokenScope}
     for gate in list_routes(web.app):
@@ -149,7 +149,7 @@ def test_no_foreign_page_changes_anything(web: Web, headers: dict[str, str], bri
     for gate in changes:
         token = {"x-csrf-token": web.csrf(client)} if brings_token else {}
         assert ask(web, gate, client, url, headers=headers | token).status_code == 403, gate
-    assert web.site.accounts.find_session(client.cookies["teia_session"]) is not None
+    assert web.installation.accounts.find_session(client.cookies["teia_session"]) is not None
 
 
 def test_a_form_of_our_own_pages_is_taken(web: Web) -> None:
@@ -174,19 +174,19 @@ def test_a_bad_token_is_refused_even_where_nobody_needs_one(web: Web) -> None:
 
 
 def test_the_first_account_is_made_once(web: Web) -> None:
-    code = web.site.accounts.invite(Role.ADMIN)
+    code = web.installation.accounts.invite(Role.ADMIN)
     first = {"code": code, "name": "ana", "password": PASSWORD}
     assert web.client().post("/login/first", data=first).status_code == 303
     again = web.client().post("/login/first", data={**first, "name": "eva"})
     assert again.status_code == 400
-    assert [user.name for user in web.site.accounts.users()] == ["ana"]
+    assert [user.name for user in web.installation.accounts.users()] == ["ana"]
 
 
 @pytest.mark.parametrize(
     ("name", "password"), [("ana", "short"), ("", PASSWORD), ("a b", PASSWORD), ("x" * 65, PASSWORD)]
 )
 def test_a_bad_name_or_password_costs_no_invitation(web: Web, name: str, password: str) -> None:
-    code = web.site.accounts.invite(Role.ADMIN)
+    code = web.installation.accounts.invite(Role.ADMIN)
     refused = web.client().post("/login/first", data={"code": code, "name": name, "password": password})
     assert refused.status_code == 400
     good = web.client().post("/login/first", data={"code": code, "name": "ana", "password": PASSWORD})
@@ -195,7 +195,7 @@ def test_a_bad_name_or_password_costs_no_invitation(web: Web, name: str, passwor
 
 def test_signing_in_needs_the_password_and_signing_out_ends_it(web: Web) -> None:
     web.client(Role.VIEWER)
-    name = web.site.accounts.users()[0].name
+    name = web.installation.accounts.users()[0].name
     client = web.client()
     assert client.post("/login", data={"name": name, "password": "something else"}).status_code == 401
     assert client.post("/login", data={"name": "nobody", "password": PASSWORD}).status_code == 401
@@ -206,13 +206,13 @@ def test_signing_in_needs_the_password_and_signing_out_ends_it(web: Web) -> None
     assert client.get("/c").status_code == 200
     secret = client.cookies["teia_session"]
     assert client.post("/logout", data={"csrf": web.csrf(client)}).status_code == 303
-    assert web.site.accounts.find_session(secret) is None
+    assert web.installation.accounts.find_session(secret) is None
 
 
 @pytest.mark.parametrize("to", ["http://evil.test/", "//evil.test", "/\\evil.test", "javascript:alert(1)", "\n/x"])
 def test_nobody_is_led_away_after_signing_in(web: Web, to: str) -> None:
     web.client(Role.VIEWER)
-    sent = {"name": web.site.accounts.users()[0].name, "password": PASSWORD, "to": to}
+    sent = {"name": web.installation.accounts.users()[0].name, "password": PASSWORD, "to": to}
     assert web.client().post("/login", data=sent).headers["location"] == "/"
 
 
@@ -226,7 +226,7 @@ def test_attempts_to_sign_in_are_counted(web: Web, monkeypatch: pytest.MonkeyPat
 def test_secrets_are_kept_as_hashes_in_a_file_of_the_owners(web: Web) -> None:
     token = web.token(Role.ADMIN)["authorization"].partition(" ")[2]
     client = web.client(Role.ADMIN)
-    path = web.site.root.path / "web.sqlite"
+    path = web.installation.root.path / "web.sqlite"
     assert path.stat().st_mode & 0o077 == 0
     stored = path.read_bytes() + path.with_name("web.sqlite-wal").read_bytes()
     for secret in (token, client.cookies["teia_session"], PASSWORD):
@@ -237,8 +237,8 @@ def test_where_nothing_can_be_written_people_are_let_in_all_the_same(web: Web, m
     """On a full disk the operator has to see that it is full; only when somebody was last here is not known."""
     monkeypatch.setattr("teia.web.access.accounts.SEEN_RESOLUTION_S", -1.0)
     viewer, token = web.client(Role.VIEWER), web.token(Role.VIEWER)
-    web.site.accounts._db.execute("PRAGMA query_only = ON")
+    web.installation.accounts._db.execute("PRAGMA query_only = ON")
     for _ in range(2):
         assert viewer.get("/c/main").status_code == 200
         assert web.client().get("/c/main", headers=token).status_code == 200
-    web.site.accounts._db.execute("PRAGMA query_only = OFF")
+    web.installation.accounts._db.execute("PRAGMA query_only = OFF")

@@ -40,7 +40,7 @@ def test_a_stream_begins_with_everything_and_goes_on_with_what_changed(
 
     async def listen() -> list[tuple[str | None, Any]]:
         hub = Hub()
-        return await first(_stream_events(hub, hub.open_stream("me"), web.site, ["status"], "main", ""), 3)
+        return await first(_stream_events(hub, hub.open_stream("me"), web.installation, ["status"], "main", ""), 3)
 
     assert asyncio.run(listen()) == [("status", {"n": 1}), ("status", {"n": 2}), ("status", {"n": 3})]
 
@@ -58,7 +58,9 @@ def test_many_listeners_cost_as_much_as_one(web: Web, monkeypatch: pytest.Monkey
 
     async def listen() -> None:
         hub = Hub()
-        streams = [_stream_events(hub, hub.open_stream(f"s{n}"), web.site, ["status"], "main", "") for n in range(50)]
+        streams = [
+            _stream_events(hub, hub.open_stream(f"s{n}"), web.installation, ["status"], "main", "") for n in range(50)
+        ]
         await asyncio.gather(*(first(stream, 1) for stream in streams))
 
     asyncio.run(listen())
@@ -69,7 +71,9 @@ def test_many_listeners_cost_as_much_as_one(web: Web, monkeypatch: pytest.Monkey
 def test_what_goes_wrong_is_an_event_and_not_the_end(web: Web) -> None:
     async def listen() -> list[tuple[str | None, Any]]:
         hub = Hub()
-        return await first(_stream_events(hub, hub.open_stream("me"), web.site, ["host"], "main", "nobody.test"), 1)
+        return await first(
+            _stream_events(hub, hub.open_stream("me"), web.installation, ["host"], "main", "nobody.test"), 1
+        )
 
     ((name, sent),) = asyncio.run(listen())
     assert name == "host"
@@ -111,13 +115,13 @@ def test_a_stream_needs_the_role_of_its_topics(web: Web) -> None:
 
 @pytest.mark.parametrize("name", [name for name in events.TOPICS if name not in ("host", "page")])
 def test_every_topic_is_made_of_what_there_is(web: Web, name: str) -> None:
-    made = events._compute_state(web.site, events.TOPICS[name], "main", "")
+    made = events._compute_state(web.installation, events.TOPICS[name], "main", "")
     assert isinstance(json.loads(made.text), dict)
 
 
 def test_a_page_and_a_host_tell_what_changes_of_them(web: Web) -> None:
     url = web.some_url()
-    page = json.loads(events._compute_state(web.site, events.TOPICS["page"], "main", url).text)
+    page = json.loads(events._compute_state(web.installation, events.TOPICS["page"], "main", url).text)
     assert (page["state"], page["shown_state"], page["why_waiting"], page["visits"]) == ("done", "200", None, 1)
-    host = json.loads(events._compute_state(web.site, events.TOPICS["host"], "main", "x.test").text)
+    host = json.loads(events._compute_state(web.installation, events.TOPICS["host"], "main", "x.test").text)
     assert (host["state"], host["requests_seen"]) == ("idle", 5)

@@ -30,7 +30,7 @@ def test_a_quiet_installation_has_no_headline(web: Web, monkeypatch: pytest.Monk
     monkeypatch.setattr("teia.web.pages.collection.monitor.measure_disk", lambda *_: Disk(0.5, 0.05))
     monkeypatch.setattr(headline, "PATIENCE_S", 30.0)
     assert shown(web.client(Role.OPERATOR).get("/").text) == []
-    found = web.site.cache.last(("headline",))
+    found = web.installation.cache.last(("headline",))
     assert found is not None
     assert (found.value.running, found.value.alerts) == (0, 0)
 
@@ -53,7 +53,9 @@ def test_operators_see_on_every_page_what_runs_and_what_needs_them(
 def test_the_headline_is_not_computed_again_for_every_page(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many pages are looked at, and however long it takes, nobody waits for it."""
     made = []
-    monkeypatch.setattr(headline, "_compute_headline", lambda site: made.append(site) or headline.Headline(1, 0, "/c"))
+    monkeypatch.setattr(
+        headline, "_compute_headline", lambda installation: made.append(installation) or headline.Headline(1, 0, "/c")
+    )
     monkeypatch.setattr(headline, "FRESH_S", 3_600.0)
     operator = web.client(Role.OPERATOR)
     for _ in range(5):
@@ -77,7 +79,7 @@ def test_hosts_are_counted_anew_for_it_one_collection_at_a_time(web: Web, monkey
 
     def walked_round() -> bool:
         nonlocal made
-        headline._compute_headline(web.site)
+        headline._compute_headline(web.installation)
         made += 1
         assert len(walked) <= made, "one at most for each headline"
         return len(walked) >= 7
@@ -91,7 +93,7 @@ def test_one_full_disk_is_one_thing_that_needs_somebody(web: Web, monkeypatch: p
     monkeypatch.setattr(headline, "open_alerts", lambda *_: full)
     monkeypatch.setattr(Installation, "names", lambda _: ["a", "b", "c"])
     monkeypatch.setattr(headline, "table_of", lambda *_: None)
-    assert headline._compute_headline(web.site).alerts == 1 + 3
+    assert headline._compute_headline(web.installation).alerts == 1 + 3
 
 
 def test_a_headline_that_cannot_be_made_breaks_no_page(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from teia.errors import StoreError
 from teia.lib.message import Message
 from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.server.json_routes import FormAgain, PageRoutes, SiteDep, VisitorDep
+from teia.web.server.json_routes import FormAgain, InstallationDep, PageRoutes, VisitorDep
 
 LOGGED_URLS = 20
 
@@ -60,36 +60,40 @@ def add_routes(pages: PageRoutes) -> None:
     pages.api(to, Role.OPERATOR, "adding_add")(add)
 
 
-def form(site: SiteDep, collection: str) -> AddView:
+def form(installation: InstallationDep, collection: str) -> AddView:
     """Return the form for adding URLs to the queue."""
-    return AddView(MAX_URLS, not site.config(collection).scope.include)
+    return AddView(MAX_URLS, not installation.config(collection).scope.include)
 
 
-def add(site: SiteDep, visitor: VisitorDep, collection: str, form: AddUrlsForm) -> AddView:
+def add(installation: InstallationDep, visitor: VisitorDep, collection: str, form: AddUrlsForm) -> AddView:
     """Add URLs to the crawl; they are checked like seeds, and become seeds."""
-    config = site.config(collection)
+    config = installation.config(collection)
     with ExitStack() as stack:
         try:
-            lookup = stack.enter_context(site.lookup(collection))
+            lookup = stack.enter_context(installation.lookup(collection))
         except StoreError:  # the collection was never crawled
             lookup = None
-        done = add_urls(site.root, collection, [line for line in form.lines() if line], config, lookup, site.clock)
+        done = add_urls(
+            installation.root, collection, [line for line in form.lines() if line], config, lookup, installation.clock
+        )
     new = [each.url for each in done.urls if each.fate == "added"]
     if new:
         more = f" and {len(new) - LOGGED_URLS:,} more" if len(new) > LOGGED_URLS else ""
-        site.accounts.log_action(
+        installation.accounts.log_action(
             visitor.name, Message("add"), collection=collection, urls=", ".join(new[:LOGGED_URLS]) + more
         )
     return AddView(MAX_URLS, not config.scope.include, list(done.urls), list(done.widened), done.is_running)
 
 
-def add_by_form(site: SiteDep, visitor: VisitorDep, collection: str, form: AddUrlsForm) -> AddView | FormAgain:
+def add_by_form(
+    installation: InstallationDep, visitor: VisitorDep, collection: str, form: AddUrlsForm
+) -> AddView | FormAgain:
     """Add URLs; if there is an error, show the form again with the typed text."""
     try:
-        return add(site, visitor, collection, form)
+        return add(installation, visitor, collection, form)
     except WrongUrls as wrong:
         # `add` got the lines that are not empty; the form counts all of them.
         numbers = [number for number, line in enumerate(form.lines(), 1) if line]
         faults = [LineFault(numbers[index] if index < len(numbers) else 1, message) for index, message in wrong.faults]
-        follows, typed = not site.config(collection).scope.include, "\n".join(form.urls)
+        follows, typed = not installation.config(collection).scope.include, "\n".join(form.urls)
         return FormAgain(AddView(MAX_URLS, follows, typed=typed, faults=faults))

@@ -20,7 +20,7 @@ from teia.views.reports.source import snapshot
 from teia.web.access.roles import Role
 from teia.web.background.cache import CachedAnswer, NotReady
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import ActionResult, PageRoutes, SiteDep, VisitorDep
+from teia.web.server.json_routes import ActionResult, InstallationDep, PageRoutes, VisitorDep
 from teia.web.server.templates import link
 
 COUNT_FRESH_S, COUNT_PATIENCE_S = 10.0, 0.1
@@ -89,18 +89,18 @@ def add_routes(pages: PageRoutes) -> None:
     pages.action("/c/{collection}/frontier/bulk", Role.OPERATOR)(carry_out)
 
 
-def counted(site: SiteDep, collection: str, form: Annotated[CountForm, Query()]) -> BulkView:
+def counted(installation: InstallationDep, collection: str, form: Annotated[CountForm, Query()]) -> BulkView:
     """Count the URLs that a bulk action would affect; change nothing."""
-    site.check(collection)
+    installation.check(collection)
     selection = _selection(form)
 
     def make() -> bulk.BulkCount:
-        with snapshot(site.root, collection) as cells:
-            return bulk.count_urls([cell.frontier for cell in cells], selection, site.clock.now_s())
+        with snapshot(installation.root, collection) as cells:
+            return bulk.count_urls([cell.frontier for cell in cells], selection, installation.clock.now_s())
 
     found: CachedAnswer[bulk.BulkCount] | None = None
     with suppress(NotReady):
-        found = site.cache.get(("bulk", collection, selection), make, COUNT_FRESH_S, COUNT_PATIENCE_S)
+        found = installation.cache.get(("bulk", collection, selection), make, COUNT_FRESH_S, COUNT_PATIENCE_S)
     return BulkView(
         deed=selection.action.value,
         **selection_fields(selection),
@@ -112,18 +112,18 @@ def counted(site: SiteDep, collection: str, form: Annotated[CountForm, Query()])
     )
 
 
-def live_bulk(site: Installation, collection: str, query: str) -> dict[str, Any]:
+def live_bulk(installation: Installation, collection: str, query: str) -> dict[str, Any]:
     """Return the live part of the page: the state of the count, its result, or its error."""
     try:
         # The filter comes from the address of the page, so it is checked like a form.
         form = CountForm.model_validate(dict(parse_qsl(query)))
     except ValidationError as error:
         raise UsageError(f"{query!r} is not a filter of URLs") from error
-    found = site.cache.last(("bulk", site.check(collection), _selection(form)))
+    found = installation.cache.last(("bulk", installation.check(collection), _selection(form)))
     if found is not None:  # a live page does not start a new count
         return {"is_counting": False, "counted": iso_utc(found.time_s), "number": found.value.number, "failed": ""}
     try:
-        view = counted(site, collection, form)
+        view = counted(installation, collection, form)
     except TeiaError as error:
         return {"is_counting": False, "counted": None, "number": None, "failed": error.message}
     return {"is_counting": view.is_counting, "counted": view.counted, "number": view.number, "failed": ""}
@@ -135,28 +135,28 @@ def _selection(form: BulkForm) -> BulkSelection:
     return BulkSelection(BulkAction(form.deed), host, form.contains, form.source, depth, form.outcome.strip())
 
 
-def carry_out(site: SiteDep, visitor: VisitorDep, collection: str, form: BulkForm) -> ActionResult:
+def carry_out(installation: InstallationDep, visitor: VisitorDep, collection: str, form: BulkForm) -> ActionResult:
     """Drop waiting URLs, put them first, or retry them: all that match, in the running crawl or without one."""
-    site.check(collection)
+    installation.check(collection)
     selection = _selection(form)
-    with Inbox(site.root.control) as inbox:
-        bulk.request_action(inbox, collection, selection, visitor.name, site.clock.now_s())
+    with Inbox(installation.root.control) as inbox:
+        bulk.request_action(inbox, collection, selection, visitor.name, installation.clock.now_s())
         is_running = inbox.running_crawl(collection) is not None
     details = {name: str(value) for name, value in selection_fields(selection).items() if value not in ("", None)}
-    site.accounts.log_action(
+    installation.accounts.log_action(
         visitor.name, Message("many URLs: {deed}", deed=plain(selection.action)), collection=collection, **details
     )
     # Without a running crawl, this server executes the action.
-    site.offline_bulk.start_if_needed()
+    installation.offline_bulk.start_if_needed()
     who = "by the running crawl" if is_running else "now"
     return ActionResult(
         f"{selection.action} is executed {who}, for every URL that matches", link(f"/c/{collection}/frontier")
     )
 
 
-def latest_actions(site: Installation, collection: str) -> list[BulkActionRow]:
+def latest_actions(installation: Installation, collection: str) -> list[BulkActionRow]:
     """Return the last bulk actions on a collection, newest first."""
-    with Inbox(site.root.control) as inbox:
+    with Inbox(installation.root.control) as inbox:
         found = inbox.recent(collection, RunBulkAction, SHOWN)
     return [
         BulkActionRow(

@@ -17,7 +17,7 @@ from teia.web.access.roles import Role
 from teia.web.background.crawler import CrawlerState
 from teia.web.pages.collection.monitor import account_of, is_freshness_known, last_day, open_alerts
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import ActionResult, PageRoutes, SiteDep, VisitorDep
+from teia.web.server.json_routes import ActionResult, InstallationDep, PageRoutes, VisitorDep
 
 MESSAGES = {
     "start": "starts now",
@@ -82,16 +82,16 @@ def add_routes(pages: PageRoutes) -> None:
     pages.action("/c/{collection}/remove", Role.ADMIN)(remove)
 
 
-def collections(site: SiteDep) -> CollectionsView:
+def collections(installation: InstallationDep) -> CollectionsView:
     """List the collections and the state of each."""
-    crawler = NO_CRAWLER if site.supervisor is None else site.supervisor.state
-    return CollectionsView([_line(site, name) for name in site.names()], crawler)
+    crawler = NO_CRAWLER if installation.supervisor is None else installation.supervisor.state
+    return CollectionsView([_line(installation, name) for name in installation.names()], crawler)
 
 
-def _line(site: Installation, name: str) -> CollectionLine:
-    account, _ = account_of(site, name)
+def _line(installation: Installation, name: str) -> CollectionLine:
+    account, _ = account_of(installation, name)
     freshness = account["freshness"] if is_freshness_known(account) else {}
-    agenda, problem = _agenda(site, name)
+    agenda, problem = _agenda(installation, name)
     return CollectionLine(
         name=name,
         **{key: account[key] for key in ("state", "pages", "urls_known", "urls_queued", "pages_per_s", "paused_why")},
@@ -99,61 +99,65 @@ def _line(site: Installation, name: str) -> CollectionLine:
         bound=freshness.get("possible"),
         next_run=None if agenda is None else agenda.next_run,
         words="" if agenda is None else agenda.words,
-        day=last_day(site, name),
-        needs=[] if problem else open_alerts(site, name, account),
+        day=last_day(installation, name),
+        needs=[] if problem else open_alerts(installation, name, account),
         problem=problem,
     )
 
 
-def _agenda(site: Installation, name: str) -> tuple[ScheduleOverview | None, str]:
+def _agenda(installation: Installation, name: str) -> tuple[ScheduleOverview | None, str]:
     """Return a collection's schedule, or the error in its settings, which a user may have edited by hand."""
     try:
-        return schedule_overview(site.root, name, site.clock, with_notes=False), ""
+        return schedule_overview(installation.root, name, installation.clock, with_notes=False), ""
     except TeiaError as error:
         return None, error.message
 
 
-def command(site: SiteDep, visitor: VisitorDep, collection: str, form: CommandForm) -> ActionResult:
+def command(installation: InstallationDep, visitor: VisitorDep, collection: str, form: CommandForm) -> ActionResult:
     """Start, pause, resume or stop the crawl of a collection."""
-    site.check(collection)
-    message = start(site, collection) if form.command == "start" else _send_command(site, collection, form.command)
-    site.accounts.log_action(visitor.name, form.command, collection=collection)
+    installation.check(collection)
+    message = (
+        start(installation, collection)
+        if form.command == "start"
+        else _send_command(installation, collection, form.command)
+    )
+    installation.accounts.log_action(visitor.name, form.command, collection=collection)
     return ActionResult(f"{collection}: {message}", f"/c/{collection}")
 
 
-def start(site: Installation, collection: str) -> str:
+def start(installation: Installation, collection: str) -> str:
     """Let a collection be crawled from now on; return a sentence that tells when it starts."""
-    is_running = give_command(site.root, collection, Command.RUN, site.clock)
-    if site.supervisor is None:
+    is_running = give_command(installation.root, collection, Command.RUN, installation.clock)
+    if installation.supervisor is None:
         if not is_running:
             # Take the command back: without a crawler it would start a crawl at some later time.
-            give_command(site.root, collection, Command.STOP, site.clock)
+            give_command(installation.root, collection, Command.STOP, installation.clock)
             raise UsageError(Message("this server starts no crawler (--no-crawler)"))
         return MESSAGES["start"]
-    site.supervisor.wake()
-    holder = site.root.lock_holder()
+    installation.supervisor.wake()
+    holder = installation.root.lock_holder()
     # Another process has the folder, for example `teia crawl` in a terminal.
-    if not is_running and holder is not None and holder != site.supervisor.state.pid:
+    if not is_running and holder is not None and holder != installation.supervisor.state.pid:
         return f"starts as soon as process {holder}, which is crawling this folder, has ended or takes it over"
     return MESSAGES["start"]
 
 
-def _send_command(site: Installation, collection: str, word: str) -> str:
-    account, run = account_of(site, collection)
+def _send_command(installation: Installation, collection: str, word: str) -> str:
+    account, run = account_of(installation, collection)
     if run is None and account["state"] not in {"paused", "starting"}:
         raise StoreError(Message("no crawl of {name} is running", name=collection))
-    give_command(site.root, collection, Command(word), site.clock)
-    if site.supervisor is not None:
-        site.supervisor.wake()
+    give_command(installation.root, collection, Command(word), installation.clock)
+    if installation.supervisor is not None:
+        installation.supervisor.wake()
     return MESSAGES[word]
 
 
-def remove(site: SiteDep, visitor: VisitorDep, collection: str, form: RemovalForm) -> ActionResult:
+def remove(installation: InstallationDep, visitor: VisitorDep, collection: str, form: RemovalForm) -> ActionResult:
     """Remove a collection with all its data; the user types its name to confirm."""
-    site.check(collection)
+    installation.check(collection)
     if form.name.strip() != collection:
         raise UsageError(Message("type the name {name} to remove it; nothing was removed", name=collection))
-    remove_collection(site.root, collection, site.clock)
-    site.forget(collection)
-    site.accounts.log_action(visitor.name, Message("remove collection"), collection=collection)
+    remove_collection(installation.root, collection, installation.clock)
+    installation.forget(collection)
+    installation.accounts.log_action(visitor.name, Message("remove collection"), collection=collection)
     return ActionResult(f"{collection} was removed", "/c")

@@ -18,7 +18,7 @@ from teia.web.access.roles import Role
 from teia.web.background.audits import AuditUnderWay
 from teia.web.server.auth import Visitor
 from teia.web.server.installation import LITTLE_PATIENCE_S, Installation
-from teia.web.server.json_routes import ActionResult, PageRoutes, SiteDep, VisitorDep
+from teia.web.server.json_routes import ActionResult, InstallationDep, PageRoutes, VisitorDep
 from teia.web.server.templates import link
 
 MEASURED_S = 30.0
@@ -88,21 +88,21 @@ def add_routes(pages: PageRoutes) -> None:
     pages.page("/settings/data", "all_data.html", Role.VIEWER)(all_data)
 
 
-def data(site: SiteDep, visitor: VisitorDep, collection: str) -> DataView:
+def data(installation: InstallationDep, visitor: VisitorDep, collection: str) -> DataView:
     """Return the disk use of a collection, its last audits, and the commands for a backup."""
-    folder = site.root.collection(site.check(collection))
-    space, weighed = _disk_use(site, collection, site.patience_s(collection))
-    with CrawlReports(site.root.control) as reports:
-        running = [name for name in site.names() if reports.running_crawl(name) is not None]
+    folder = installation.root.collection(installation.check(collection))
+    space, weighed = _disk_use(installation, collection, installation.patience_s(collection))
+    with CrawlReports(installation.root.control) as reports:
+        running = [name for name in installation.names() if reports.running_crawl(name) is not None]
     return DataView(
         space=space,
         weighed=weighed,
-        room=_free_space(site),
-        audits=_audits(site, collection),
-        going=site.auditor.running,
+        room=_free_space(installation),
+        audits=_audits(installation, collection),
+        going=installation.auditor.running,
         running=running,
         is_clustered=_is_clustered(folder),
-        backup=backup_commands(_folder(site, visitor), collection, running),
+        backup=backup_commands(_folder(installation, visitor), collection, running),
     )
 
 
@@ -113,37 +113,39 @@ def _is_clustered(folder: CollectionFolder) -> bool:
         return False
 
 
-def all_data(site: SiteDep) -> AllDataView:
+def all_data(installation: InstallationDep) -> AllDataView:
     """Return the disk use of all collections, and their last audits."""
     # One patience for all collections together.
-    until = site.clock.ticks_s() + LITTLE_PATIENCE_S
+    until = installation.clock.ticks_s() + LITTLE_PATIENCE_S
     rows = []
-    for name in site.names():
-        space, _ = _disk_use(site, name, max(0.0, until - site.clock.ticks_s()))
-        rows.append(CollectionData(name, space, _audits(site, name)))
-    return AllDataView(_free_space(site), rows, site.auditor.running)
+    for name in installation.names():
+        space, _ = _disk_use(installation, name, max(0.0, until - installation.clock.ticks_s()))
+        rows.append(CollectionData(name, space, _audits(installation, name)))
+    return AllDataView(_free_space(installation), rows, installation.auditor.running)
 
 
-def _folder(site: Installation, visitor: Visitor) -> str:
+def _folder(installation: Installation, visitor: Visitor) -> str:
     """Return the path of the root; hide it from users who may only read."""
-    return str(site.root.path.absolute()) if visitor.may(Role.OPERATOR) else "DIR"
+    return str(installation.root.path.absolute()) if visitor.may(Role.OPERATOR) else "DIR"
 
 
-def _disk_use(site: Installation, collection: str, patience_s: float) -> tuple[CollectionBytes | None, str | None]:
+def _disk_use(
+    installation: Installation, collection: str, patience_s: float
+) -> tuple[CollectionBytes | None, str | None]:
     def make() -> CollectionBytes:
-        return measure_disk_use(site.root, collection)
+        return measure_disk_use(installation.root, collection)
 
-    found = site.cache.get_or_none(("space", collection), make, MEASURED_S, patience_s)
+    found = installation.cache.get_or_none(("space", collection), make, MEASURED_S, patience_s)
     return (None, None) if found is None else (found.value, iso_utc(found.time_s))
 
 
-def _free_space(site: Installation) -> FreeSpace:
-    return site.cache.get(("room",), lambda: free_space(site.root), MEASURED_S).value
+def _free_space(installation: Installation) -> FreeSpace:
+    return installation.cache.get(("room",), lambda: free_space(installation.root), MEASURED_S).value
 
 
-def _audits(site: Installation, collection: str) -> list[AuditRow]:
-    folder = site.root.collection(collection)
-    return [_row(kind, last_audit(folder, kind), site.auditor.failure(collection, kind)) for kind in AuditKind]
+def _audits(installation: Installation, collection: str) -> list[AuditRow]:
+    folder = installation.root.collection(collection)
+    return [_row(kind, last_audit(folder, kind), installation.auditor.failure(collection, kind)) for kind in AuditKind]
 
 
 def _row(kind: AuditKind, last: AuditResult | None, failure: str) -> AuditRow:
@@ -154,9 +156,9 @@ def _row(kind: AuditKind, last: AuditResult | None, failure: str) -> AuditRow:
     return AuditRow(kind.value, *found, list(last.details), failure)
 
 
-def begin_audit(site: SiteDep, visitor: VisitorDep, collection: str, form: AuditForm) -> ActionResult:
+def begin_audit(installation: InstallationDep, visitor: VisitorDep, collection: str, form: AuditForm) -> ActionResult:
     """Start an audit of a collection: every record of its archive, every request, its index, or its links."""
-    site.check(collection)
-    site.auditor.start(collection, form.kind)
-    site.accounts.log_action(visitor.name, Message("audit"), collection=collection, kind=form.kind.value)
+    installation.check(collection)
+    installation.auditor.start(collection, form.kind)
+    installation.accounts.log_action(visitor.name, Message("audit"), collection=collection, kind=form.kind.value)
     return ActionResult("the audit was started", link(f"/c/{collection}/data"))

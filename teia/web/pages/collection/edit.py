@@ -44,7 +44,7 @@ from teia.web.language.translate import translator_for
 from teia.web.pages.collection.collections import start
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, ActionResult, FormAgain, PageRoutes, SiteDep, VisitorDep
+from teia.web.server.json_routes import API, ActionResult, FormAgain, InstallationDep, PageRoutes, VisitorDep
 from teia.web.server.preferences import language_of
 
 Settings = dict[str, dict[str, Any]]
@@ -120,32 +120,37 @@ DelayParameter = Annotated[float | Literal[""], Query()]
 # ---- pages ----------------------------------------------------------------------------------------------------------
 
 
-def new(site: SiteDep) -> DraftView:
+def new(installation: InstallationDep) -> DraftView:
     """Return the form of a new collection."""
-    fields = fields_from_config(Config()).model_copy(update={"name": _free_name(site, "")})
-    return draft_view(site, fields, judge_form(site, fields, "", with_faults=False))
+    fields = fields_from_config(Config()).model_copy(update={"name": _free_name(installation, "")})
+    return draft_view(installation, fields, judge_form(installation, fields, "", with_faults=False))
 
 
 def edit(
-    site: SiteDep, collection: str, delay_s: DelayParameter = "", policy: Annotated[str, Query(max_length=50)] = ""
+    installation: InstallationDep,
+    collection: str,
+    delay_s: DelayParameter = "",
+    policy: Annotated[str, Query(max_length=50)] = "",
 ) -> DraftView:
     """Return the form of an existing collection; a delay or a policy may be filled in."""
-    config = site.config(collection)
+    config = installation.config(collection)
     wanted = {"courtesy.delay_s": delay_s, "refresh.policy": policy}
     values = {key: value for key, value in wanted.items() if value != ""}
     shown = _config_or_raise(check_draft(values, config)) if values else config
     fields = fields_from_config(shown)
-    return draft_view(site, fields, judge_form(site, fields, collection), samples=True)
+    return draft_view(installation, fields, judge_form(installation, fields, collection), samples=True)
 
 
-def clone(site: SiteDep, collection: str) -> DraftView:
+def clone(installation: InstallationDep, collection: str) -> DraftView:
     """Return the form of a new collection with the settings of another."""
-    fields = fields_from_config(site.config(collection)).model_copy(update={"name": _free_name(site, collection)})
-    return draft_view(site, fields, judge_form(site, fields, ""))
+    fields = fields_from_config(installation.config(collection)).model_copy(
+        update={"name": _free_name(installation, collection)}
+    )
+    return draft_view(installation, fields, judge_form(installation, fields, ""))
 
 
-def _free_name(site: Installation, like: str) -> str:
-    names, number = set(site.names()), 2
+def _free_name(installation: Installation, like: str) -> str:
+    names, number = set(installation.names()), 2
     if not like:
         return "" if names else "main"
     # A name has at most 63 characters: 58, a dash and four digits.
@@ -154,36 +159,40 @@ def _free_name(site: Installation, like: str) -> str:
     return f"{like[:58]}-{number}"
 
 
-def make_by_form(site: SiteDep, visitor: VisitorDep, fields: FieldsDep) -> ActionResult | FormAgain:
+def make_by_form(installation: InstallationDep, visitor: VisitorDep, fields: FieldsDep) -> ActionResult | FormAgain:
     """Handle a button of the form of a new collection: more rows, a test, or saving."""
-    return _by_form(site, visitor, fields, "")
+    return _by_form(installation, visitor, fields, "")
 
 
-def edit_by_form(site: SiteDep, visitor: VisitorDep, collection: str, fields: FieldsDep) -> ActionResult | FormAgain:
+def edit_by_form(
+    installation: InstallationDep, visitor: VisitorDep, collection: str, fields: FieldsDep
+) -> ActionResult | FormAgain:
     """Handle a button of a collection's form: more rows, a test, a preview of the effect, or saving."""
-    return _by_form(site, visitor, fields, site.check(collection))
+    return _by_form(installation, visitor, fields, installation.check(collection))
 
 
-def _by_form(site: Installation, visitor: Visitor, fields: Fields, collection: str) -> ActionResult | FormAgain:
-    form = judge_form(site, fields, collection, visitor)
+def _by_form(installation: Installation, visitor: Visitor, fields: Fields, collection: str) -> ActionResult | FormAgain:
+    form = judge_form(installation, fields, collection, visitor)
     if fields.step in {"save", "start"} and not form.problems and form.config is not None:
         if form.before is None:
-            return _make(site, visitor, form.config, fields.consent, is_started=fields.step == "start")
+            return _make(installation, visitor, form.config, fields.consent, is_started=fields.step == "start")
         # Changes are saved only if the user has seen the effect of exactly these; otherwise it is shown first.
         if fields.shown == form.shown:
-            done = _change(site, visitor, collection, form.before, form.config, fields.consent, ChangeEffect())
+            done = _change(installation, visitor, collection, form.before, form.config, fields.consent, ChangeEffect())
             return ActionResult(done.message, done.to)
     is_checked = fields.step in {"check", "save", "start"}
-    return FormAgain(draft_view(site, fields, form, counts=is_checked), 400 if is_checked and form.problems else 200)
+    return FormAgain(
+        draft_view(installation, fields, form, counts=is_checked), 400 if is_checked and form.problems else 200
+    )
 
 
 # ---- a draft and its effects ----------------------------------------------------------------------------------------
 
 
-def preview_draft(site: SiteDep, visitor: VisitorDep, fields: FieldsDep, c: str = "") -> DraftView:
+def preview_draft(installation: InstallationDep, visitor: VisitorDep, fields: FieldsDep, c: str = "") -> DraftView:
     """Validate a form being filled in: errors, dates, effects of the rules; change nothing."""
-    form = judge_form(site, fields, site.check(c) if c else "", visitor)
-    return draft_view(site, fields, form, samples=True)
+    form = judge_form(installation, fields, installation.check(c) if c else "", visitor)
+    return draft_view(installation, fields, form, samples=True)
 
 
 def preview_translated(
@@ -196,38 +205,48 @@ def preview_translated(
 # ---- the API --------------------------------------------------------------------------------------------------------
 
 
-def make(site: SiteDep, visitor: VisitorDep, form: NewCollectionForm) -> ActionResult:
+def make(installation: InstallationDep, visitor: VisitorDep, form: NewCollectionForm) -> ActionResult:
     """Make a collection, and optionally start it."""
     values = {**flatten(form.settings), "collection.name": form.name}
-    return _make(site, visitor, _config_or_raise(check_draft(values)), form.consent, is_started=form.start)
+    return _make(installation, visitor, _config_or_raise(check_draft(values)), form.consent, is_started=form.start)
 
 
-def _make(site: Installation, visitor: Visitor, config: Config, consent: str, *, is_started: bool) -> ActionResult:
+def _make(
+    installation: Installation, visitor: Visitor, config: Config, consent: str, *, is_started: bool
+) -> ActionResult:
     name = config.collection.name
     consent_detail = _check_restricted(visitor, restricted_settings(config), consent)
-    create_collection(site.root, config, site.clock)
-    site.accounts.log_action(
+    create_collection(installation.root, config, installation.clock)
+    installation.accounts.log_action(
         visitor.name, Message("make collection"), collection=name, seeds=len(config.collection.seeds), **consent_detail
     )
     if not is_started:
         return ActionResult(f"{name} was created", f"/c/{name}")
-    site.accounts.log_action(visitor.name, Message("start"), collection=name)
-    return ActionResult(f"{name} was created, and {start(site, name)}", f"/c/{name}")
+    installation.accounts.log_action(visitor.name, Message("start"), collection=name)
+    return ActionResult(f"{name} was created, and {start(installation, name)}", f"/c/{name}")
 
 
-def change_settings(site: SiteDep, visitor: VisitorDep, collection: str, form: SettingsForm) -> EditEffect:
+def change_settings(
+    installation: InstallationDep, visitor: VisitorDep, collection: str, form: SettingsForm
+) -> EditEffect:
     """Change settings of a collection, even during its crawl; or preview the effect."""
-    before = site.config(collection)
+    before = installation.config(collection)
     after = _config_or_raise(check_draft(flatten(form.settings), before))
-    effect = count_effect(site.root, collection, before, after)
+    effect = count_effect(installation.root, collection, before, after)
     if form.dry_run:
         changes = changes_between(before, after)
         return EditEffect("nothing was changed", f"/c/{collection}/edit", False, effect, changes, [], [])
-    return _change(site, visitor, collection, before, after, form.consent, effect)
+    return _change(installation, visitor, collection, before, after, form.consent, effect)
 
 
 def _change(
-    site: Installation, visitor: Visitor, name: str, before: Config, after: Config, consent: str, effect: ChangeEffect
+    installation: Installation,
+    visitor: Visitor,
+    name: str,
+    before: Config,
+    after: Config,
+    consent: str,
+    effect: ChangeEffect,
 ) -> EditEffect:
     # The form and the API both end here, so neither can go around the check.
     consent_detail = _check_restricted(visitor, restricted_settings(after, before), consent)
@@ -237,14 +256,16 @@ def _change(
     edits = diff_configs(before, after)
 
     def note() -> None:
-        site.accounts.log_action(visitor.name, Message("change settings"), changes, collection=name, **consent_detail)
-        if site.supervisor is not None:
-            site.supervisor.wake()
+        installation.accounts.log_action(
+            visitor.name, Message("change settings"), changes, collection=name, **consent_detail
+        )
+        if installation.supervisor is not None:
+            installation.supervisor.wake()
 
     try:
-        changed = apply_change(site.root, name, edits, site.clock)
+        changed = apply_change(installation.root, name, edits, installation.clock)
     except StoreError:  # the edits may be saved all the same: a crawl that did not answer in time reads them later
-        if has_edits(site.config(name), edits):
+        if has_edits(installation.config(name), edits):
             note()
         raise
     note()
@@ -280,24 +301,24 @@ def _check_restricted(visitor: Visitor, needs: list[RestrictedSetting], consent:
     return {"consent": consent.strip()[: CONSENT_CHARS[1]]}
 
 
-def try_urls(site: SiteDep, collection: str, form: UrlTestForm) -> UrlTestView:
+def try_urls(installation: InstallationDep, collection: str, form: UrlTestForm) -> UrlTestView:
     """Test whether URLs would be crawled: every step, and the rule that decides; no request is sent."""
-    before = site.config(collection)
+    before = installation.config(collection)
     config = _config_or_raise(check_draft(flatten(form.settings), before)) if form.settings else before
-    return url_test_view(site, collection, config, form.urls)
+    return url_test_view(installation, collection, config, form.urls)
 
 
-def try_draft(site: SiteDep, form: UrlTestForm) -> UrlTestView:
+def try_draft(installation: InstallationDep, form: UrlTestForm) -> UrlTestView:
     """Test whether URLs would be crawled by a collection that does not exist yet."""
     values = {"collection.name": "main", **flatten(form.settings)}
-    return url_test_view(site, "", _config_or_raise(check_draft(values)), form.urls)
+    return url_test_view(installation, "", _config_or_raise(check_draft(values)), form.urls)
 
 
 Text = Annotated[str, Query(max_length=100)]
 
 
 def preview(
-    site: SiteDep,
+    installation: InstallationDep,
     start: Text = "",
     zone: Text = "",
     every: Text = "once",
@@ -309,10 +330,10 @@ def preview(
     """Describe a schedule in words, with the dates of its next five runs."""
     given = {"start": start, "zone": zone, "every": every, "stop_after": stop_after, "until": until}
     settings = ScheduleSettings(**given, keep_fresh=keep_fresh)
-    found = preview_schedule(settings, site.clock.now_s())
+    found = preview_schedule(settings, installation.clock.now_s())
     warning = ""
     if c:
-        base = site.config(c)
+        base = installation.config(c)
         values = {f"schedule.{name}": value for name, value in {**given, "keep_fresh": keep_fresh}.items()}
-        warning = schedule_warning(site, c, _config_or_raise(check_draft(values, base)))
+        warning = schedule_warning(installation, c, _config_or_raise(check_draft(values, base)))
     return copy_fields(ScheduleView, found, warning=warning)

@@ -23,7 +23,7 @@ from teia.web.access.roles import Role
 from teia.web.charts.scales import Point, axis_limits
 from teia.web.pages.collection.monitor import account_of
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import PageRoutes, SiteDep
+from teia.web.server.json_routes import InstallationDep, PageRoutes
 
 FRESH_S = 30.0
 HOSTS = 1_000
@@ -126,54 +126,56 @@ def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/freshness", "freshness.html", Role.VIEWER)(freshness)
 
 
-def report_of(site: Installation, collection: str) -> Any:
+def report_of(installation: Installation, collection: str) -> Any:
     """Return the freshness report of a collection, from the cache."""
-    site.check(collection)
+    installation.check(collection)
     key = ("freshness", collection)
 
     def make() -> Any:
         from teia.views.reports.freshness import freshness as report  # imported here because it loads the planners
 
-        now_s = site.clock.now_s()
-        with open_source(site.root, collection) as source:
-            found = report(source, HOSTS, site.clock)
+        now_s = installation.clock.now_s()
+        with open_source(installation.root, collection) as source:
+            found = report(source, HOSTS, installation.clock)
         # On a read-only folder the report is computed anew after a restart.
         with suppress(TeiaError):
-            write_atomically(_report_path(site, collection), msgspec.json.encode((now_s, found), enc_hook=encoded))
+            write_atomically(
+                _report_path(installation, collection), msgspec.json.encode((now_s, found), enc_hook=encoded)
+            )
         return found
 
-    if site.cache.last(key) is None:
-        _load_stored(site, collection)
-    return site.cache.get(key, make, FRESH_S, site.patience_s(collection))
+    if installation.cache.last(key) is None:
+        _load_stored(installation, collection)
+    return installation.cache.get(key, make, FRESH_S, installation.patience_s(collection))
 
 
-def _report_path(site: Installation, collection: str) -> Path:
+def _report_path(installation: Installation, collection: str) -> Path:
     """Return the path of the last report; it takes long to compute, so a restarted server reads it from disk."""
-    return site.root.collection(collection).path / "freshness.json"
+    return installation.root.collection(collection).path / "freshness.json"
 
 
-def _load_stored(site: Installation, collection: str) -> None:
+def _load_stored(installation: Installation, collection: str) -> None:
     from teia.views.reports.freshness import FreshnessReport
 
     with suppress(OSError, msgspec.DecodeError):
-        text = _report_path(site, collection).read_bytes()
+        text = _report_path(installation, collection).read_bytes()
         time_s, found = msgspec.json.decode(text, type=tuple[float, FreshnessReport])
         found = replace(found, notes=tuple(map(decoded, found.notes)))
-        site.cache.store(("freshness", collection), found, time_s)
+        installation.cache.store(("freshness", collection), found, time_s)
 
 
-def by_host(site: Installation, collection: str) -> dict[str, HostShares]:
+def by_host(installation: Installation, collection: str) -> dict[str, HostShares]:
     """Return the freshness of each host, if the report is cached."""
-    found = site.cache.last(("freshness", collection))
+    found = installation.cache.last(("freshness", collection))
     if found is None or found.value.visited_again < ENOUGH:
         return {}
     return {row.host: HostShares(row.fresh, row.best, row.possible) for row in found.value.rows}
 
 
-def freshness(site: SiteDep, collection: str, window: Window = "24h") -> FreshnessView:
+def freshness(installation: InstallationDep, collection: str, window: Window = "24h") -> FreshnessView:
     """Return the freshness of the captures, the best possible, and the causes of the difference."""
-    found = report_of(site, collection)
-    report, settings = found.value, site.config(collection).refresh
+    found = report_of(installation, collection)
+    report, settings = found.value, installation.config(collection).refresh
     is_enough = report.visited_again >= ENOUGH and report.fresh is not None
     rows = sorted(report.rows, key=lambda row: -row.lost)
     return FreshnessView(
@@ -196,14 +198,14 @@ def freshness(site: SiteDep, collection: str, window: Window = "24h") -> Freshne
             used=round(report.requests_a_day / report.granted_a_day, 4) if report.granted_a_day else None,
         ),
         window=window,
-        series=series_of(site, collection, window),
-        truth=_truth(site, collection, window),
+        series=series_of(installation, collection, window),
+        truth=_truth(installation, collection, window),
     )
 
 
-def _truth(site: Installation, collection: str, window: str) -> list[tuple[float, float]]:
-    with CrawlReports(site.root.control) as reports:
-        return truth_of(reports, collection, site.clock.now_s() - WINDOWS_S[window], MEASURED_POINTS)
+def _truth(installation: Installation, collection: str, window: str) -> list[tuple[float, float]]:
+    with CrawlReports(installation.root.control) as reports:
+        return truth_of(reports, collection, installation.clock.now_s() - WINDOWS_S[window], MEASURED_POINTS)
 
 
 def _row(row: Any) -> HostFreshness:
@@ -215,11 +217,13 @@ def _row(row: Any) -> HostFreshness:
     )
 
 
-def series_of(site: Installation, collection: str, window: str) -> list[tuple[float, float | None, float | None]]:
+def series_of(
+    installation: Installation, collection: str, window: str
+) -> list[tuple[float, float | None, float | None]]:
     """Return the history of fresh and possible, for times at which a crawl kept pages fresh."""
     step_s = FINE_S if window == "15min" else COARSE_S
-    with CrawlReports(site.root.control) as reports:
-        points = points_of(reports, collection, step_s, site.clock.now_s() - WINDOWS_S[window])
+    with CrawlReports(installation.root.control) as reports:
+        points = points_of(reports, collection, step_s, installation.clock.now_s() - WINDOWS_S[window])
     series: list[tuple[float, float | None, float | None]] = []
     for point in points:
         if series and point.time_s - series[-1][0] > 3 * step_s:
@@ -229,8 +233,8 @@ def series_of(site: Installation, collection: str, window: str) -> list[tuple[fl
     return series if any(fresh is not None for _, fresh, _ in series) else []
 
 
-def live_freshness(site: Installation, collection: str) -> dict[str, Any]:
+def live_freshness(installation: Installation, collection: str) -> dict[str, Any]:
     """Return the live part of the page: current and best freshness, as the running crawler reports them."""
-    account, _ = account_of(site, collection)
+    account, _ = account_of(installation, collection)
     reported = account.get("freshness") or {}
     return {name: reported.get(name) for name in ("fresh", "possible", "best")}

@@ -55,7 +55,7 @@ from teia.web.language.numbers import whole_number
 from teia.web.pages.collection.hosts import all_hosts
 from teia.web.server.auth import Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, ActionResult, FormAgain, PageRoutes, SiteDep, VisitorDep
+from teia.web.server.json_routes import API, ActionResult, FormAgain, InstallationDep, PageRoutes, VisitorDep
 from teia.web.server.templates import link
 
 ESTIMATE_S, ESTIMATE_PATIENCE_S = 60.0, 0.02
@@ -129,31 +129,35 @@ Delay = Annotated[float | None, Query(ge=0, le=86_400)]
 HowMany = Annotated[int | None, Query(ge=1, le=10**9)]
 
 
-def host_page(site: SiteDep, collection: str, host: str, delay_s: Delay = None, pages: HowMany = None) -> HostPage:
+def host_page(
+    installation: InstallationDep, collection: str, host: str, delay_s: Delay = None, pages: HowMany = None
+) -> HostPage:
     """Return one host: its settings, its responses, and the time of one pass, at this delay or another."""
-    table = all_hosts(site, collection)
+    table = all_hosts(installation, collection)
     line = find_line(table, host)
-    with site.lookup(collection) as lookup:
-        about = host_view(lookup, table, line.host, site.config(collection), site.clock.now_s(), delay_s, pages)
+    with installation.lookup(collection) as lookup:
+        about = host_view(
+            lookup, table, line.host, installation.config(collection), installation.clock.now_s(), delay_s, pages
+        )
     is_asked = delay_s is not None or pages is not None
     # A slot is the time of one request: the response and the delay after it.
     requested_slot_s = about.feasibility.delay_s + about.feasibility.response_s
     return HostPage(
-        time=iso_utc(site.clock.now_s()),
+        time=iso_utc(installation.clock.now_s()),
         about=about,
         now=compute_feasibility(line),
-        plan=week_plan(line, site.config(collection).refresh),
+        plan=week_plan(line, installation.config(collection).refresh),
         is_asked=is_asked,
-        possible=_estimate(site, collection, line, line.slot_s),
-        possible_asked=_estimate_at(site, collection, line, requested_slot_s) if is_asked else None,
-        **_host_settings(site, collection, line.host),
+        possible=_estimate(installation, collection, line, line.slot_s),
+        possible_asked=_estimate_at(installation, collection, line, requested_slot_s) if is_asked else None,
+        **_host_settings(installation, collection, line.host),
     )
 
 
-def _host_settings(site: Installation, collection: str, host: str) -> dict[str, Any]:
+def _host_settings(installation: Installation, collection: str, host: str) -> dict[str, Any]:
     """Return the settings that users made for a host."""
-    config = site.config(collection)
-    with Inbox(site.root.control) as inbox:
+    config = installation.config(collection)
+    with Inbox(installation.root.control) as inbox:
         wanted = [each.body.origin for each in inbox.pending(collection, FetchRobots)]
     own_delay_s, agreed_by = _own_delay(config.courtesy, host)
     return {
@@ -169,34 +173,42 @@ def _host_settings(site: Installation, collection: str, host: str) -> dict[str, 
     }
 
 
-def _estimate(site: Installation, collection: str, line: HostLine, slot_s: float) -> HostFreshnessEstimate | None:
+def _estimate(
+    installation: Installation, collection: str, line: HostLine, slot_s: float
+) -> HostFreshnessEstimate | None:
     def make() -> HostFreshnessEstimate:
-        return estimate_freshness(site.root, collection, line, slot_s, site.clock.now_s())
+        return estimate_freshness(installation.root, collection, line, slot_s, installation.clock.now_s())
 
     key = ("standing", collection, line.host, round(slot_s, 3))
-    found = site.cache.get_or_none(key, make, ESTIMATE_S, ESTIMATE_PATIENCE_S)
+    found = installation.cache.get_or_none(key, make, ESTIMATE_S, ESTIMATE_PATIENCE_S)
     return None if found is None else found.value
 
 
-def _estimate_at(site: Installation, collection: str, line: HostLine, slot_s: float) -> HostFreshnessEstimate | None:
+def _estimate_at(
+    installation: Installation, collection: str, line: HostLine, slot_s: float
+) -> HostFreshnessEstimate | None:
     """Like `_estimate`, for a hypothetical slot.
 
     The `possible` freshness follows from visits at the actual slot, so it is unknown for another.
     """
-    found = _estimate(site, collection, line, slot_s)
+    found = _estimate(installation, collection, line, slot_s)
     return found if found is None or isclose(slot_s, line.slot_s) else replace(found, possible=None)
 
 
-def feasibility(site: SiteDep, collection: str, host: str, delay_s: Delay = None, pages: HowMany = None) -> Feasibility:
+def feasibility(
+    installation: InstallationDep, collection: str, host: str, delay_s: Delay = None, pages: HowMany = None
+) -> Feasibility:
     """Compute the time of one pass over a host, at this delay or another, over all its pages or some."""
-    return compute_feasibility(find_line(all_hosts(site, collection), host), delay_s, pages)
+    return compute_feasibility(find_line(all_hosts(installation, collection), host), delay_s, pages)
 
 
-def live_host(site: Installation, collection: str, host: str) -> dict[str, Any]:
+def live_host(installation: Installation, collection: str, host: str) -> dict[str, Any]:
     """Return the live part of the page, updated every second."""
-    table = all_hosts(site, collection)
-    with site.lookup(collection) as lookup:
-        about = host_view(lookup, table, find_line(table, host).host, site.config(collection), site.clock.now_s())
+    table = all_hosts(installation, collection)
+    with installation.lookup(collection) as lookup:
+        about = host_view(
+            lookup, table, find_line(table, host).host, installation.config(collection), installation.clock.now_s()
+        )
     wanted = ("state", "ready_at", "last_asked", "requests_seen", "waiting", "early", "rest_s", "response_s")
     return {name: getattr(about, name) for name in wanted}
 
@@ -231,39 +243,41 @@ def rule_of(host: str) -> str:
     return f"host:{host}"
 
 
-def change_host(site: SiteDep, visitor: VisitorDep, collection: str, host: str, form: HostActionForm) -> ActionResult:
+def change_host(
+    installation: InstallationDep, visitor: VisitorDep, collection: str, host: str, form: HostActionForm
+) -> ActionResult:
     """Pause, resume, block or unblock a host, set its delay or its budget, or have its robots.txt fetched again."""
-    line, before = find_line(all_hosts(site, collection), host), site.config(collection)
+    line, before = find_line(all_hosts(installation, collection), host), installation.config(collection)
     to = link(f"/c/{collection}/hosts/{line.host}")
     if form.deed == "robots":
-        message, after = _request_robots(site, collection, line), before
+        message, after = _request_robots(installation, collection, line), before
     else:
         edits, message = _edits(before, visitor, line.host, form)
         after = apply_edits(before, edits)
         try:
-            changed = change(site.root, collection, edits, site.clock)
+            changed = change(installation.root, collection, edits, installation.clock)
         except StoreError:  # the edits may be saved all the same: a crawl that did not answer in time reads them later
-            if has_edits(site.config(collection), edits):
-                _log_change(site, visitor, collection, line.host, form, before, after)
+            if has_edits(installation.config(collection), edits):
+                _log_change(installation, visitor, collection, line.host, form, before, after)
             raise
         message += " at once" if changed.running and changed.now else ""
-    _log_change(site, visitor, collection, line.host, form, before, after)
+    _log_change(installation, visitor, collection, line.host, form, before, after)
     return ActionResult(message, to)
 
 
 def change_by_form(
-    site: SiteDep, visitor: VisitorDep, collection: str, host: str, form: HostActionForm
+    installation: InstallationDep, visitor: VisitorDep, collection: str, host: str, form: HostActionForm
 ) -> ActionResult | FormAgain:
     """Change a host; if there is an error, show the form again with the typed text."""
     try:
-        return change_host(site, visitor, collection, host, form)
+        return change_host(installation, visitor, collection, host, form)
     except WrongTreatment as wrong:
         mistyped = Mistyped(wrong.field, wrong.why, form.model_dump(exclude={"deed"}))
-        return FormAgain(replace(host_page(site, collection, host), mistyped=mistyped))
+        return FormAgain(replace(host_page(installation, collection, host), mistyped=mistyped))
 
 
 def _log_change(
-    site: Installation,
+    installation: Installation,
     visitor: Visitor,
     collection: str,
     host: str,
@@ -277,10 +291,10 @@ def _log_change(
     """
     was, now = _effective_settings(before, host), _effective_settings(after, host)
     changes = [ChangeLine(key, was[key], now[key]) for key in was if was[key] != now[key]]
-    site.accounts.log_action(
+    installation.accounts.log_action(
         visitor.name, Message("treat host: {deed}", deed=plain(form.deed)), changes, collection=collection, host=host
     )
-    site.cache.invalidate(("hosts", collection))
+    installation.cache.invalidate(("hosts", collection))
 
 
 def _effective_settings(config: Config, host: str) -> dict[str, str]:
@@ -402,16 +416,16 @@ def _parse_budget(text: str) -> int | None:
     return budget
 
 
-def _request_robots(site: Installation, collection: str, line: HostLine) -> str:
-    with site.lookup(collection) as lookup:
+def _request_robots(installation: Installation, collection: str, line: HostLine) -> str:
+    with installation.lookup(collection) as lookup:
         origins = [origin for origin, *_ in lookup.cells[line.cell].robots_of(line.host_id, line.host)]
     if not origins:
         raise UsageError(
             Message("robots.txt of {host} was not fetched yet; it is fetched before its first page", host=line.host)
         )
-    with Inbox(site.root.control) as inbox:
+    with Inbox(installation.root.control) as inbox:
         for origin in origins:
-            inbox.send(collection, FetchRobots(origin), site.clock.now_s())
+            inbox.send(collection, FetchRobots(origin), installation.clock.now_s())
         is_running = inbox.running_crawl(collection) is not None
     when = f"as soon as the delay of {line.host} allows" if is_running else "during the next crawl of the collection"
     return f"robots.txt will be fetched again {when}"

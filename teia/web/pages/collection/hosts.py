@@ -18,7 +18,7 @@ from teia.web.access.roles import Role
 from teia.web.pages.collection.freshness import HostShares, by_host
 from teia.web.pages.collection.monitor import table_of
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, PageRoutes, SiteDep, csv_response
+from teia.web.server.json_routes import API, InstallationDep, PageRoutes, csv_response
 
 PER_PAGE = 50
 CSV_ROWS = 100_000
@@ -90,7 +90,7 @@ _KEYS: dict[str, Callable[[HostLine], Any]] = {
 
 
 def hosts(
-    site: SiteDep,
+    installation: InstallationDep,
     collection: str,
     find: Find = "",
     state: State = "",
@@ -100,7 +100,7 @@ def hosts(
     n: Annotated[int, Query(ge=1, le=1_000)] = PER_PAGE,
 ) -> HostsView:
     """List the hosts of a collection: waiting URLs, time of one pass, state."""
-    table, now_s = all_hosts(site, collection), site.clock.now_s()
+    table, now_s = all_hosts(installation, collection), installation.clock.now_s()
     matching = sorted(_filter_hosts(table, find, state, reason, now_s), key=_KEYS[sort])
     shown = matching[offset : offset + n]
     after = offset + len(shown)
@@ -115,18 +115,18 @@ def hosts(
         sort=sort,
         offset=offset,
         next=after if after < len(matching) else None,
-        rows=_rows(site, collection, shown),
+        rows=_rows(installation, collection, shown),
     )
 
 
-def hosts_anywhere(site: SiteDep, c: str = "") -> HostsView:
+def hosts_anywhere(installation: InstallationDep, c: str = "") -> HostsView:
     """List the hosts of a collection; without a name, of the only one."""
-    return hosts(site, site.named_or_only(c))
+    return hosts(installation, installation.named_or_only(c))
 
 
-def all_hosts(site: Installation, collection: str) -> HostTable:
-    site.check(collection)
-    table = table_of(site, collection)
+def all_hosts(installation: Installation, collection: str) -> HostTable:
+    installation.check(collection)
+    table = table_of(installation, collection)
     assert table is not None
     return table
 
@@ -139,8 +139,8 @@ def _filter_hosts(table: HostTable, find: str, state: str, reason: str, now_s: f
             yield line
 
 
-def _rows(site: Installation, collection: str, lines: Iterable[HostLine]) -> list[HostListRow]:
-    fresh, now_s = by_host(site, collection), site.clock.now_s()
+def _rows(installation: Installation, collection: str, lines: Iterable[HostLine]) -> list[HostListRow]:
+    fresh, now_s = by_host(installation, collection), installation.clock.now_s()
     return [_row(line, fresh.get(line.host, HostShares()), now_s) for line in lines]
 
 
@@ -168,9 +168,14 @@ def _error_share(line: HostLine) -> float:
 
 
 def as_csv(
-    site: SiteDep, collection: str, find: Find = "", state: State = "", reason: Reason = "", sort: Sort = "waiting"
+    installation: InstallationDep,
+    collection: str,
+    find: Find = "",
+    state: State = "",
+    reason: Reason = "",
+    sort: Sort = "waiting",
 ) -> PlainTextResponse:
     """Return the requested hosts as CSV."""
-    found = _filter_hosts(all_hosts(site, collection), find, state, reason, site.clock.now_s())
+    found = _filter_hosts(all_hosts(installation, collection), find, state, reason, installation.clock.now_s())
     lines = sorted(found, key=_KEYS[sort])[:CSV_ROWS]
-    return csv_response(HostListRow.__slots__, (asdict(row).values() for row in _rows(site, collection, lines)))
+    return csv_response(HostListRow.__slots__, (asdict(row).values() for row in _rows(installation, collection, lines)))

@@ -41,7 +41,7 @@ from teia.views.alerts import (
 from teia.views.hosts import HostTable, host_table
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, ActionResult, PageRoutes, SiteDep, VisitorDep
+from teia.web.server.json_routes import API, ActionResult, InstallationDep, PageRoutes, VisitorDep
 from teia.web.server.templates import link
 
 IDLE_S = 5.0
@@ -63,65 +63,67 @@ def add_routes(pages: PageRoutes) -> None:
     pages.action("/c/{collection}/needs", Role.OPERATOR)(set_aside)
 
 
-def account_of(site: Installation, collection: str) -> tuple[dict[str, Any], CrawlReport | None]:
+def account_of(installation: Installation, collection: str) -> tuple[dict[str, Any], CrawlReport | None]:
     """Return a crawl's status: its last report, or the counts of its folder. Keys of `teia status`."""
-    site.check(collection)
-    with CrawlReports(site.root.control) as reports:
+    installation.check(collection)
+    with CrawlReports(installation.root.control) as reports:
         run = reports.running_crawl(collection)
     # A crawl that has just started has not reported its counts yet; the folder has those of the last run.
     if run is not None and "requests" in run.account:
         return dict(run.account), run
-    message = idle_state(standing_commands(site.root, collection)) if run is None else dict(run.account)
-    return {**_idle_account(site, collection), **message}, run
+    message = idle_state(standing_commands(installation.root, collection)) if run is None else dict(run.account)
+    return {**_idle_account(installation, collection), **message}, run
 
 
-def _idle_account(site: Installation, collection: str) -> dict[str, Any]:
+def _idle_account(installation: Installation, collection: str) -> dict[str, Any]:
     def make() -> dict[str, Any]:
         try:
-            return idle_account(site.root, collection)
+            return idle_account(installation.root, collection)
         except StoreError:  # the collection waits for its first run
             return asdict(empty_summary(collection))
 
-    return site.cache.get(("at rest", collection), make, IDLE_S, stamp=_last_modified(site, collection)).value
+    return installation.cache.get(
+        ("at rest", collection), make, IDLE_S, stamp=_last_modified(installation, collection)
+    ).value
 
 
-def _last_modified(site: Installation, collection: str) -> int:
+def _last_modified(installation: Installation, collection: str) -> int:
     """Return the last modification time of a collection's files; 0 if there are none."""
-    paths = [cell.frontier for cell in site.root.collection(collection).cells()]
+    paths = [cell.frontier for cell in installation.root.collection(collection).cells()]
     # A commit goes to the write-ahead log; the database file itself may be older.
     paths += [path.with_name(f"{path.name}-wal") for path in paths]
-    paths += [cell.index / META_FILE for cell in site.root.collection(collection).cells()]
+    paths += [cell.index / META_FILE for cell in installation.root.collection(collection).cells()]
     return max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
 
 
-def table_of(site: Installation, collection: str, patience_s: float | None = None) -> HostTable | None:
+def table_of(installation: Installation, collection: str, patience_s: float | None = None) -> HostTable | None:
     """Return the cached table of all hosts; None if there is none after `patience_s`."""
 
     def make() -> HostTable:
-        return host_table(site.root, collection, site.clock.now_s())
+        return host_table(installation.root, collection, installation.clock.now_s())
 
     key = ("hosts", collection)
-    with Inbox(site.root.control) as inbox:
+    with Inbox(installation.root.control) as inbox:
         # A finished bulk action changes the table, so its time is the stamp of the cached one.
         stamp = inbox.last_done_s(collection, RunBulkAction)
     if patience_s is None:
-        return site.cache.get(key, make, TABLE_S, site.patience_s(collection), stamp).value
-    found = site.cache.get_or_none(key, make, TABLE_S, patience_s, stamp)
+        return installation.cache.get(key, make, TABLE_S, installation.patience_s(collection), stamp).value
+    found = installation.cache.get_or_none(key, make, TABLE_S, patience_s, stamp)
     return None if found is None else found.value
 
 
-def status(site: SiteDep, collection: str) -> dict[str, Any]:
+def status(installation: InstallationDep, collection: str) -> dict[str, Any]:
     """Return the state of a crawl, its current activity, and its alerts. Keys of `teia status`, and more."""
-    return {**live_status(site, collection), "series": series_of(site, collection)}
+    return {**live_status(installation, collection), "series": series_of(installation, collection)}
 
 
-def live_status(site: Installation, collection: str) -> dict[str, Any]:
+def live_status(installation: Installation, collection: str) -> dict[str, Any]:
     """Return the live part of the page: everything but the series."""
-    account, run = account_of(site, collection)
-    table = table_of(site, collection, TABLE_PATIENCE_S)
-    points = _points(site, collection)
-    disk = _disk(site, collection)
-    alerts, set_aside_alerts = _split_dismissed(site, collection, find_alerts(account, table, disk))
+    account, run = account_of(installation, collection)
+    table = table_of(installation, collection, TABLE_PATIENCE_S)
+    points = _points(installation, collection)
+    disk = _disk(installation, collection)
+    alerts, set_aside_alerts = _split_dismissed(installation, collection, find_alerts(account, table, disk))
     return {
         # Defaults: an account without a running crawl lacks these keys.
         "freshness": None,
@@ -141,8 +143,8 @@ def live_status(site: Installation, collection: str) -> dict[str, Any]:
     }
 
 
-def _disk(site: Installation, collection: str) -> Disk:
-    return measure_disk(site.root.path, site.config(collection).limits.disk_free_bytes)
+def _disk(installation: Installation, collection: str) -> Disk:
+    return measure_disk(installation.root.path, installation.config(collection).limits.disk_free_bytes)
 
 
 def is_freshness_known(account: Mapping[str, Any]) -> bool:
@@ -150,17 +152,17 @@ def is_freshness_known(account: Mapping[str, Any]) -> bool:
     return bool(account.get("freshness")) and account["freshness"].get("visited_again", 0) >= MIN_REVISITED
 
 
-def open_alerts(site: Installation, collection: str, account: Mapping[str, Any]) -> list[Alert]:
+def open_alerts(installation: Installation, collection: str, account: Mapping[str, Any]) -> list[Alert]:
     """Return the open alerts by cached data; no host is counted for them."""
-    found = site.cache.last(("hosts", collection))
-    alerts = find_alerts(account, None if found is None else found.value, _disk(site, collection))
-    return _split_dismissed(site, collection, alerts)[0]
+    found = installation.cache.last(("hosts", collection))
+    alerts = find_alerts(account, None if found is None else found.value, _disk(installation, collection))
+    return _split_dismissed(installation, collection, alerts)[0]
 
 
 def _split_dismissed(
-    site: Installation, collection: str, alerts: list[Alert]
+    installation: Installation, collection: str, alerts: list[Alert]
 ) -> tuple[list[Alert], list[tuple[Alert, DismissedAlert]]]:
-    with CrawlReports(site.root.control) as reports:
+    with CrawlReports(installation.root.control) as reports:
         return split_dismissed(alerts, list_dismissed(reports, collection))
 
 
@@ -175,37 +177,37 @@ class AlertForm(BaseModel):
     deed: Literal["dismiss", "restore"] = "dismiss"
 
 
-def set_aside(site: SiteDep, visitor: VisitorDep, collection: str, form: AlertForm) -> ActionResult:
+def set_aside(installation: InstallationDep, visitor: VisitorDep, collection: str, form: AlertForm) -> ActionResult:
     """Dismiss an alert until it is twice as bad, or show it again."""
-    account, _ = account_of(site, collection)
-    alerts = find_alerts(account, table_of(site, collection, TABLE_PATIENCE_S), _disk(site, collection))
+    account, _ = account_of(installation, collection)
+    alerts = find_alerts(account, table_of(installation, collection, TABLE_PATIENCE_S), _disk(installation, collection))
     alert = next((each for each in alerts if (each.kind, alert_subject(each)) == (form.kind, form.about)), None)
-    with CrawlReports(site.root.control) as reports:
+    with CrawlReports(installation.root.control) as reports:
         if form.deed == "restore":
             is_known = reports.restore(collection, form.kind, form.about)
         elif is_known := alert is not None:
-            now_s = site.clock.now_s()
+            now_s = installation.clock.now_s()
             reports.dismiss(collection, form.kind, form.about, alert_severity(alert), visitor.name, now_s)
     if not is_known:
         raise StoreError(Message("there is no such alert now"))
     what = {"kind": form.kind, "about": form.about}
-    site.accounts.log_action(
+    installation.accounts.log_action(
         visitor.name, Message("warning: {deed}", deed=ACTIONS[form.deed]), collection=collection, **what
     )
     message = "it is dismissed until it is twice as bad" if form.deed == "dismiss" else "it is shown again"
     return ActionResult(message, link(f"/c/{collection}"))
 
 
-def last_day(site: Installation, collection: str) -> list[tuple[float, float | None]]:
+def last_day(installation: Installation, collection: str) -> list[tuple[float, float | None]]:
     """Return the requests per second over the last 24 hours, each with its time."""
-    with CrawlReports(site.root.control) as reports:
-        points = points_of(reports, collection, COARSE_S, site.clock.now_s() - DAY_S)
+    with CrawlReports(installation.root.control) as reports:
+        points = points_of(reports, collection, COARSE_S, installation.clock.now_s() - DAY_S)
     return [(at, None if rate is None else round(rate, 3)) for at, rate in rates_of(points, COARSE_S)]
 
 
-def _points(site: Installation, collection: str) -> list[SeriesPoint]:
-    with CrawlReports(site.root.control) as reports:
-        return points_of(reports, collection, FINE_S, site.clock.now_s() - WINDOW_S)
+def _points(installation: Installation, collection: str) -> list[SeriesPoint]:
+    with CrawlReports(installation.root.control) as reports:
+        return points_of(reports, collection, FINE_S, installation.clock.now_s() - WINDOW_S)
 
 
 def _rate_now(points: list[SeriesPoint]) -> float:
@@ -231,9 +233,9 @@ def _estimate_finish(
     }
 
 
-def series_of(site: Installation, collection: str) -> dict[str, list[list[float | None]]]:
+def series_of(installation: Installation, collection: str) -> dict[str, list[list[float | None]]]:
     """Return the last 15 minutes: requests per second, known and visited URLs, each with its time."""
-    points = _points(site, collection)
+    points = _points(installation, collection)
     return {
         "rate": [[at, None if rate is None else round(rate, 3)] for at, rate in rates_of(points, FINE_S)],
         "known": [[each.time_s, each.known] for each in points],
@@ -241,6 +243,6 @@ def series_of(site: Installation, collection: str) -> dict[str, list[list[float 
     }
 
 
-def first_status(site: SiteDep, c: str = "") -> dict[str, Any]:
+def first_status(installation: InstallationDep, c: str = "") -> dict[str, Any]:
     """Return the state of a collection's crawl; without a name, of the only one."""
-    return status(site, site.named_or_only(c))
+    return status(installation, installation.named_or_only(c))

@@ -37,7 +37,7 @@ from teia.web.pages.collection.bulk import BulkActionRow, latest_actions
 from teia.web.pages.collection.monitor import table_of
 from teia.web.server.auth import Refused
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import PageRoutes, SiteDep
+from teia.web.server.json_routes import InstallationDep, PageRoutes
 
 PER_PAGE = 50
 MAX_SHOWN = 1_000
@@ -118,7 +118,7 @@ def add_routes(pages: PageRoutes) -> None:
 
 
 def frontier(
-    site: SiteDep,
+    installation: InstallationDep,
     collection: str,
     only: FilterDep,
     sort: Sort = "",
@@ -126,14 +126,14 @@ def frontier(
     n: Annotated[int, Query(ge=1, le=200)] = PER_PAGE,
 ) -> FrontierView:
     """List the waiting URLs, the first ones in crawl order."""
-    config = site.config(collection)
-    table = table_of(site, collection)
+    config = installation.config(collection)
+    table = table_of(installation, collection)
     assert table is not None
-    now_s = site.clock.now_s()
-    with site.lookup(collection) as lookup:
+    now_s = installation.clock.now_s()
+    with installation.lookup(collection) as lookup:
         # One row more than shown tells whether there is another page.
         found = preview_queue(lookup, table, config, now_s, MAX_SHOWN if sort else offset + n + 1, only)
-        weigh_rows = partial(_weights, site, collection, lookup, table)
+        weigh_rows = partial(_weights, installation, collection, lookup, table)
         rows = _sorted(found, sort, weigh_rows) if sort else found
         shown, has_more = rows[offset : offset + n], len(rows) > offset + n and offset + n < MAX_SHOWN
         weights = weigh_rows(shown)
@@ -152,17 +152,17 @@ def frontier(
         hosts_looked_at=MAX_HOSTS_SCANNED,
         urls_looked_at=MAX_URLS_SCANNED,
         rows=[_row(*each) for each in zip(shown, weights, strict=True)],
-        deeds=latest_actions(site, collection),
+        deeds=latest_actions(installation, collection),
         next_run=next(iter(preview_schedule(config.schedule, now_s, 1).starts), None),
     )
 
 
 def _weights(
-    site: Installation, collection: str, lookup: Lookup, table: HostTable, rows: Sequence[QueuePreview]
+    installation: Installation, collection: str, lookup: Lookup, table: HostTable, rows: Sequence[QueuePreview]
 ) -> Sequence[float | None]:
     lines = [table.hosts[each.host] for each in rows]
     known = [lookup.links_to(each.url, line.cell, line.host_id) for each, line in zip(rows, lines, strict=True)]
-    return site.weights(collection, known)
+    return installation.weights(collection, known)
 
 
 def _sorted(
@@ -195,17 +195,17 @@ def _row(each: QueuePreview, weight: float | None) -> QueuePreviewRow:
 # ---- export -------------------------------------------------------------------------------------------------------
 
 
-def as_lines(site: SiteDep, collection: str, only: FilterDep) -> StreamingResponse:
+def as_lines(installation: InstallationDep, collection: str, only: FilterDep) -> StreamingResponse:
     """Export all waiting URLs, or those of a filter: one JSON object per line."""
-    with site.lookup(collection):
+    with installation.lookup(collection):
         pass  # raises an error if the collection has no data
-    if not site.export_slots.acquire(blocking=False):
+    if not installation.export_slots.acquire(blocking=False):
         raise Refused(
             429,
             Message("{n} exports are already running", n=limits.EXPORTS_AT_ONCE),
             Message("try again when one has finished"),
         )
-    lines = _lines(site, collection, only)
+    lines = _lines(installation, collection, only)
     next(lines)  # starts the generator, so that its `finally` releases the semaphore in any case
     head = {"content-disposition": f'attachment; filename="{collection}-frontier.jsonl"'}
     return ExportResponse(lines, head)
@@ -229,17 +229,17 @@ class ExportResponse(StreamingResponse):
                 self._lines.close()
 
 
-def _lines(site: Installation, collection: str, only: QueueFilter) -> Generator[str, None, None]:
+def _lines(installation: Installation, collection: str, only: QueueFilter) -> Generator[str, None, None]:
     """Yield an empty text once everything is loaded, then the lines of an export; release the semaphore at the end."""
     try:
-        until, now_s = site.clock.ticks_s() + limits.EXPORT_S, site.clock.now_s()
-        table, config = host_table(site.root, collection, now_s), site.config(collection)
-        site.weigher(collection, limits.EXPORT_S)  # wait for it once
-        opened, weigh = partial(site.lookup, collection), partial(site.weights, collection)
+        until, now_s = installation.clock.ticks_s() + limits.EXPORT_S, installation.clock.now_s()
+        table, config = host_table(installation.root, collection, now_s), installation.config(collection)
+        installation.weigher(collection, limits.EXPORT_S)  # wait for it once
+        opened, weigh = partial(installation.lookup, collection), partial(installation.weights, collection)
         yield ""
-        yield from _export_lines(waiting_urls(opened, table, config, only, now_s, weigh), site.clock, until)
+        yield from _export_lines(waiting_urls(opened, table, config, only, now_s, weigh), installation.clock, until)
     finally:
-        site.export_slots.release()
+        installation.export_slots.release()
 
 
 def _export_lines(found: Iterable[Sequence[WaitingUrl]], clock: Clock, until: float) -> Generator[str, None, None]:
@@ -255,8 +255,8 @@ def _export_lines(found: Iterable[Sequence[WaitingUrl]], clock: Clock, until: fl
         yield json.dumps({"error": "interrupted", "message": error.message, "next": Message("try again")}) + "\n"
 
 
-def live_queue(site: Installation, collection: str) -> dict[str, Any]:
+def live_queue(installation: Installation, collection: str) -> dict[str, Any]:
     """Return the live part of the page: counts of waiting URLs by reason."""
-    table = table_of(site, collection)
+    table = table_of(installation, collection)
     assert table is not None
     return {"counted": iso_utc(table.time_s), "whys": asdict(count_wait_reasons(table))}

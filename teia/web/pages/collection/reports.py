@@ -20,7 +20,7 @@ from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.auth import Refused
 from teia.web.server.installation import Installation, UnknownCollection
-from teia.web.server.json_routes import API, PageRoutes, RedirectTo, SiteDep, csv_response
+from teia.web.server.json_routes import API, InstallationDep, PageRoutes, RedirectTo, csv_response
 
 FRESH_S = 20.0
 SHOWN_ROWS = 500
@@ -61,34 +61,36 @@ def add_routes(pages: PageRoutes) -> None:
     pages.add("GET", "/c/{collection}/sql.csv", Role.VIEWER, sql_csv, response_class=PlainTextResponse)
 
 
-def first_report(site: SiteDep, collection: str) -> dict[str, Any]:
+def first_report(installation: InstallationDep, collection: str) -> dict[str, Any]:
     """Redirect to the first report."""
-    site.check(collection)
+    installation.check(collection)
     raise RedirectTo(f"/c/{collection}/reports/outcomes")
 
 
-def report(site: SiteDep, collection: str, name: str, top: Top = TOP) -> dict[str, Any]:
+def report(installation: InstallationDep, collection: str, name: str, top: Top = TOP) -> dict[str, Any]:
     """Return a report with the keys of `teia report NAME --json`, as counted at `counted`."""
-    site.check(collection)
+    installation.check(collection)
     if name not in REPORTS:
         raise UnknownReport(
             Message("unknown report {name!r}; available: {names}", name=name[:100], names=", ".join(REPORTS))
         )
 
     def make() -> tuple[dict[str, Any], list[str]]:
-        with open_source(site.root, collection) as source:
+        with open_source(installation.root, collection) as source:
             found = asdict(REPORTS[name](source, top))
             return found, [str(path) for path in source.log.damaged]
 
-    found = site.cache.get(("report", collection, name, top), make, FRESH_S, site.patience_s(collection))
+    found = installation.cache.get(
+        ("report", collection, name, top), make, FRESH_S, installation.patience_s(collection)
+    )
     values, damaged = found.value
     head = {"report": name, "collection": collection, "counted": iso_utc(found.time_s), "sql": REPORT_SQL.get(name, "")}
     return {**head, **values, "damaged_files": damaged}
 
 
-def as_csv(site: SiteDep, collection: str, name: str, top: Top = 1_000) -> PlainTextResponse:
+def as_csv(installation: InstallationDep, collection: str, name: str, top: Top = 1_000) -> PlainTextResponse:
     """Return the longest table of a report as CSV."""
-    found = report(site, collection, name, top)
+    found = report(installation, collection, name, top)
     tables = [value for value in found.values() if is_table(value)]
     rows: list[dict[str, Any]] = max(tables, key=len, default=[])
     names = list(rows[0]) if rows else []
@@ -105,13 +107,13 @@ def is_table(value: Any) -> bool:
 SqlText = Annotated[str, Query(max_length=MAX_SQL_CHARS)]
 
 
-def sql(request: Request, site: SiteDep, collection: str, q: SqlText = "") -> SqlView:
+def sql(request: Request, installation: InstallationDep, collection: str, q: SqlText = "") -> SqlView:
     """Run a SELECT over fetches, pages and hosts; read-only, and limited to a few seconds."""
-    site.check(collection)
+    installation.check(collection)
     found, error = Rows((), [], False), ""
     if q.strip():
         try:
-            found = _run_query(site, collection, q)
+            found = _run_query(installation, collection, q)
         except QueryError as failure:
             # The page shows the error beside the query; the API answers with status 400.
             if request.url.path.startswith(API):
@@ -124,19 +126,19 @@ def sql(request: Request, site: SiteDep, collection: str, q: SqlText = "") -> Sq
     return SqlView(q, list(found.columns), rows, cut, error, limits.SQL_ROWS, limits.SQL_S)
 
 
-def sql_csv(site: SiteDep, collection: str, q: SqlText) -> PlainTextResponse:
+def sql_csv(installation: InstallationDep, collection: str, q: SqlText) -> PlainTextResponse:
     """Return the result of an SQL query as CSV."""
-    site.check(collection)
-    found = _run_query(site, collection, q)
+    installation.check(collection)
+    found = _run_query(installation, collection, q)
     return csv_response(found.columns, found.rows)
 
 
-def _run_query(site: Installation, collection: str, query: str) -> Rows:
+def _run_query(installation: Installation, collection: str, query: str) -> Rows:
     # A query has a process of its own, with up to SQL_MEMORY_BYTES.
-    if not site.sql_slots.acquire(timeout=limits.SQL_S):
+    if not installation.sql_slots.acquire(timeout=limits.SQL_S):
         raise Refused(503, Message("too many SQL queries are running"), Message("try again in a moment"))
     try:
         bounds = QueryLimits(limits.SQL_S, limits.SQL_MEMORY_BYTES, limits.SQL_ROWS, limits.SQL_ANSWER_BYTES)
-        return run_query(site.root, collection, query, bounds).rows
+        return run_query(installation.root, collection, query, bounds).rows
     finally:
-        site.sql_slots.release()
+        installation.sql_slots.release()

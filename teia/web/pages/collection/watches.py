@@ -31,11 +31,11 @@ from teia.web.access.roles import Role
 from teia.web.pages.finding.page import MAX_URL_CHARS
 from teia.web.server.atom import MEDIA_TYPE, atom
 from teia.web.server.auth import Refused
-from teia.web.server.installation import Installation, site_of
-from teia.web.server.json_routes import ActionResult, PageRoutes, SiteDep, VisitorDep
+from teia.web.server.installation import Installation, installation_of
+from teia.web.server.json_routes import ActionResult, InstallationDep, PageRoutes, VisitorDep
 from teia.web.server.templates import link
 
-FullSiteDep = Annotated[Installation, Depends(site_of)]
+FullInstallationDep = Annotated[Installation, Depends(installation_of)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,51 +77,51 @@ def add_routes(pages: PageRoutes) -> None:
 
 
 def watches(
-    site: SiteDep,
+    installation: InstallationDep,
     collection: str,
     url: Annotated[str, Query(max_length=MAX_URL_CHARS)] = "",
     q: Annotated[str, Query(max_length=MAX_QUERY_CHARS)] = "",
 ) -> WatchesView:
     """List the watched pages and searches, and the state of their deliveries."""
-    folder = site.root.collection(site.check(collection))
+    folder = installation.root.collection(installation.check(collection))
     return WatchesView(collection, list_subscriptions(folder), url, q)
 
 
-def add(site: SiteDep, visitor: VisitorDep, collection: str, form: SubscriptionForm) -> WatchesView:
+def add(installation: InstallationDep, visitor: VisitorDep, collection: str, form: SubscriptionForm) -> WatchesView:
     """Watch a page or a search from now on."""
-    site.check(collection)
-    if read_librarian_settings(site.root, collection) is not None:
+    installation.check(collection)
+    if read_librarian_settings(installation.root, collection) is not None:
         raise UsageError(f"{collection} is crawled by a cluster; subscriptions are not supported there yet")
     given = {"url": form.url.strip(), "query": form.query.strip(), "webhook": form.webhook.strip()}
-    made = subscribe(site.root, collection, site.clock, who=visitor.name, **given)
+    made = subscribe(installation.root, collection, installation.clock, who=visitor.name, **given)
     # The audit log names the host alone: the path of a webhook may contain a key.
     to = host_of(made.subscription.webhook) if made.subscription.webhook else ""
-    site.accounts.log_action(
+    installation.accounts.log_action(
         visitor.name, Message("watch"), collection=collection, watched=made.subscription.what, webhook=to
     )
-    view = watches(site, collection)
+    view = watches(installation, collection)
     return WatchesView(collection, view.subscriptions, made=made.subscription.id, secret=made.secret)
 
 
-def remove(site: SiteDep, visitor: VisitorDep, collection: str, form: SubscriptionId) -> ActionResult:
+def remove(installation: InstallationDep, visitor: VisitorDep, collection: str, form: SubscriptionId) -> ActionResult:
     """Stop watching a page or a search."""
-    gone = unsubscribe(site.root, site.check(collection), form.id)
-    site.accounts.log_action(visitor.name, Message("stop watching"), collection=collection, watched=gone.what)
+    gone = unsubscribe(installation.root, installation.check(collection), form.id)
+    installation.accounts.log_action(visitor.name, Message("stop watching"), collection=collection, watched=gone.what)
     return ActionResult(f"the subscription to {gone.what} was removed", link(f"/c/{collection}/watches"))
 
 
-def try_it(site: SiteDep, visitor: VisitorDep, collection: str, form: SubscriptionId) -> ActionResult:
+def try_it(installation: InstallationDep, visitor: VisitorDep, collection: str, form: SubscriptionId) -> ActionResult:
     """Send a test message to a webhook."""
-    tried = send_test_message(site.root, site.check(collection), site.clock, form.id)
-    site.accounts.log_action(visitor.name, Message("try webhook"), collection=collection, watched=tried.what)
+    tried = send_test_message(installation.root, installation.check(collection), installation.clock, form.id)
+    installation.accounts.log_action(visitor.name, Message("try webhook"), collection=collection, watched=tried.what)
     return ActionResult("a message was queued", link(f"/c/{collection}/watches"))
 
 
-def feed(request: Request, site: FullSiteDep, collection: str, key: str) -> Response:
+def feed(request: Request, installation: FullInstallationDep, collection: str, key: str) -> Response:
     """Return the notifications of a subscription as an Atom feed."""
     # One 404 for both an unknown collection and a wrong key: the public must not learn which collections exist.
-    is_known = collection in site.names()
-    found = notices_for_feed(site.root.collection(collection), key) if is_known else None
+    is_known = collection in installation.names()
+    found = notices_for_feed(installation.root.collection(collection), key) if is_known else None
     if found is None:
         raise Refused(404, "there is no such feed")
     here = f"{request.url.scheme}://{request.url.netloc}"

@@ -26,7 +26,7 @@ from teia.views.captures import StoredCapture, nearest_capture, read_capture, ve
 from teia.web.access.roles import Role
 from teia.web.pages.finding.raw import SignedRecord, Signer, payload_of, resolve_references
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import PageRoutes, SiteDep
+from teia.web.server.json_routes import InstallationDep, PageRoutes
 
 PART_CHARS = 40_000
 """Characters of a text or a source on one page."""
@@ -94,7 +94,7 @@ def add_routes(pages: PageRoutes) -> None:
 
 
 def copy(
-    site: SiteDep,
+    installation: InstallationDep,
     collection: str,
     url: Annotated[str, Query(max_length=8_000)],
     time: Annotated[str, Query(max_length=40)] = "",
@@ -102,12 +102,12 @@ def copy(
     part: Annotated[int, Query(ge=1, le=100_000)] = 1,
 ) -> CaptureView:
     """Return a capture of a page: the one nearest to a time, or the last one."""
-    site.check_captures(collection)
+    installation.check_captures(collection)
     requested_s = parse_time(time)
     canonical = from_user(url)
     if canonical is None:
         raise UsageError(Message("{url!r} is not an http or https URL", url=url[:200]))
-    with site.lookup(collection) as lookup:
+    with installation.lookup(collection) as lookup:
         entry = lookup.find(canonical)
         visits = lookup.visits(entry) if entry is not None else []
         visit = nearest_capture(visits, requested_s)
@@ -120,12 +120,12 @@ def copy(
             time=iso_utc(visit.time_s),
             asked=None if requested_s is None else iso_utc(requested_s),
             is_exact=requested_s is None or abs(requested_s - visit.time_s) < SAME_MOMENT_S,
-            fresh_probability=_fresh_probability(lookup, entry, site.clock.now_s()),
+            fresh_probability=_fresh_probability(lookup, entry, installation.clock.now_s()),
             place=f"{visit.file} {visit.offset}",
         )
         view = _with_versions(view, versions(visits), visit)
-        with site.capture_slots.hold():
-            return _with_contents(site, lookup, view, read_capture(lookup, entry, visit), part)
+        with installation.capture_slots.hold():
+            return _with_contents(installation, lookup, view, read_capture(lookup, entry, visit), part)
 
 
 def _fresh_probability(lookup: Lookup, entry: UrlEntry, now_s: float) -> float | None:
@@ -149,10 +149,10 @@ def _with_versions(view: CaptureView, known: Sequence[VisitEntry], visit: VisitE
 
 
 def _with_contents(
-    site: Installation, lookup: Lookup, view: CaptureView, found: StoredCapture, part: int
+    installation: Installation, lookup: Lookup, view: CaptureView, found: StoredCapture, part: int
 ) -> CaptureView:
     """Fill in the contents of the capture that the tab shows."""
-    payload, head, signer = payload_of(found), parse_head(found.head), Signer(site)
+    payload, head, signer = payload_of(found), parse_head(found.head), Signer(installation)
     media_type = effective_type(content_type(head.headers.all("content-type")), payload)
 
     def signed(kind: str) -> str:
@@ -171,20 +171,20 @@ def _with_contents(
         record=signed("record"),
     )
     if view.tab == "page" and view.frame:
-        pictures, archived = _count_pictures(site, signer, lookup, found)
+        pictures, archived = _count_pictures(installation, signer, lookup, found)
         return replace(view, pictures=pictures, pictures_kept=archived)
     if view.tab == "record":
         answered = [HeaderField(name, value) for name in head.headers.names for value in head.headers.all(name)]
         stored = [HeaderField(*each) for each in found.record.headers.items()]
         return replace(view, record_headers=tuple(stored), answer_headers=tuple(answered))
     if view.tab in {"text", "source"}:
-        return _with_text(site, view, found, part)
+        return _with_text(installation, view, found, part)
     return view
 
 
-def _with_text(site: Installation, view: CaptureView, found: StoredCapture, part: int) -> CaptureView:
+def _with_text(installation: Installation, view: CaptureView, found: StoredCapture, part: int) -> CaptureView:
     """Fill in one part of a capture's text or source."""
-    read = site.capture_reader.text(found.url, found.head, found.body)
+    read = installation.capture_reader.text(found.url, found.head, found.body)
     whole = read.text if view.tab == "text" else read.source
     parts = max(1, -(-len(whole) // PART_CHARS))
     # An old link may name a part that a shorter text does not have.
@@ -198,9 +198,11 @@ def _with_text(site: Installation, view: CaptureView, found: StoredCapture, part
     return replace(view, source=lines, first_line=first, part=part, parts=parts)
 
 
-def _count_pictures(site: Installation, signer: Signer, lookup: Lookup, found: StoredCapture) -> tuple[int, int]:
+def _count_pictures(
+    installation: Installation, signer: Signer, lookup: Lookup, found: StoredCapture
+) -> tuple[int, int]:
     """Return the number of images of a page, and how many of them are archived."""
-    shown = site.capture_reader.safe_template(found.url, found.head, found.body)
+    shown = installation.capture_reader.safe_template(found.url, found.head, found.body)
     filled = resolve_references(signer, lookup, found.time_s, shown.references)
     archived = [bool(address) for (_, use), address in zip(shown.references, filled, strict=True) if use == "picture"]
     return len(archived), sum(archived)

@@ -15,7 +15,7 @@ from teia.views.captures import nearest_capture, read_capture, versions
 from teia.views.compare import Comparison, compare
 from teia.web.access.roles import Role
 from teia.web.pages.finding.capture import parse_time
-from teia.web.server.json_routes import PageRoutes, SiteDep
+from teia.web.server.json_routes import InstallationDep, PageRoutes
 
 Tab = Literal["text", "links", "headers"]
 
@@ -39,7 +39,7 @@ def add_routes(pages: PageRoutes) -> None:
 
 
 def diff(
-    site: SiteDep,
+    installation: InstallationDep,
     collection: str,
     url: Annotated[str, Query(max_length=8_000)],
     a: Annotated[str, Query(max_length=40)] = "",
@@ -48,7 +48,7 @@ def diff(
     v: Annotated[list[str] | None, Query(max_length=2_000)] = None,
 ) -> DiffView:
     """Compare two versions of a page, by default the last two. `v`, given twice, stands for `a` and `b`."""
-    site.check_captures(collection)
+    installation.check_captures(collection)
     canonical = from_user(url)
     if canonical is None:
         raise UsageError(Message("{url!r} is not an http or https URL", url=url[:200]))
@@ -57,7 +57,7 @@ def diff(
     if chosen and len(chosen) != 2:
         raise UsageError(Message("choose two versions to compare"))
     a, b = chosen or (a, b)
-    with site.lookup(collection) as lookup:
+    with installation.lookup(collection) as lookup:
         entry = lookup.find(canonical)
         visits = lookup.visits(entry) if entry is not None else []
         known = versions(visits)
@@ -70,8 +70,10 @@ def diff(
             raise StoreError(Message("there is no capture of {url} in {name}", url=canonical, name=collection))
         if first.time_s > last.time_s:
             first, last = last, first
-        with site.capture_slots.hold():
-            found = compare(site.capture_reader, read_capture(lookup, entry, first), read_capture(lookup, entry, last))
+        with installation.capture_slots.hold():
+            found = compare(
+                installation.capture_reader, read_capture(lookup, entry, first), read_capture(lookup, entry, last)
+            )
     older = [each.time_s for each in known if each.time_s < first.time_s]
     newer = [each.time_s for each in known if each.time_s > last.time_s]
     return DiffView(

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from teia.search.show.results import Hit
 from teia.web.access.roles import Role
 from teia.web.server.atom import xml_text
-from teia.web.server.json_routes import PageRoutes, SiteDep
+from teia.web.server.json_routes import InstallationDep, PageRoutes
 from teia.web.server.templates import link
 
 ITEMS = 20
@@ -39,10 +39,12 @@ def description(request: Request) -> Response:
     return Response(text, media_type="application/opensearchdescription+xml")
 
 
-def feed(request: Request, site: SiteDep, q: Annotated[str, Query(max_length=2_000)] = "", c: str = "") -> Response:
+def feed(
+    request: Request, installation: InstallationDep, q: Annotated[str, Query(max_length=2_000)] = "", c: str = ""
+) -> Response:
     """Return the results of a query as RSS 2.0, for readers that wait for new ones."""
     here = _origin(request)
-    found = site.search(c or None).search(q, ITEMS)
+    found = installation.search(c or None).search(q, ITEMS)
     items = "".join(_item(hit) for hit in found.hits)
     text = f"""<?xml version="1.0" encoding="UTF-8"?>
 <rss version="2.0" xmlns:opensearch="http://a9.com/-/spec/opensearch/1.1/"><channel>

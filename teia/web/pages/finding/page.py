@@ -23,7 +23,7 @@ from teia.views.page import PageDetail, find_entry, page_detail, suggestions
 from teia.views.why_waiting import why_unknown, why_waiting
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation, UnknownPage
-from teia.web.server.json_routes import API, ActionResult, PageRoutes, RedirectTo, SiteDep, VisitorDep
+from teia.web.server.json_routes import API, ActionResult, InstallationDep, PageRoutes, RedirectTo, VisitorDep
 from teia.web.server.templates import link
 
 MAX_URL_CHARS = 8_000
@@ -63,7 +63,7 @@ def add_routes(pages: PageRoutes) -> None:
 
 
 def page(
-    site: SiteDep,
+    installation: InstallationDep,
     collection: str,
     url: Url,
     links_from: From = 0,
@@ -72,7 +72,7 @@ def page(
 ) -> PageDetail:
     """Return all data about one page of a collection; its links from the given offsets on."""
     try:
-        return replace(_detail(site, collection, url, links_from, links_to), asked=asked)
+        return replace(_detail(installation, collection, url, links_from, links_to), asked=asked)
     except StoreError as error:
         if from_user(url) is None:
             raise
@@ -80,27 +80,29 @@ def page(
         raise UnknownPage(error.message, link(f"/c/{collection}/unknown", url=url)) from error
 
 
-def _detail(site: Installation, collection: str, url: str, links_from: int = 0, links_to: int = 0) -> PageDetail:
-    config = site.config(collection)
-    with site.lookup(collection) as lookup:
-        return page_detail(lookup, url, config, site.clock, links_from, links_to)
+def _detail(
+    installation: Installation, collection: str, url: str, links_from: int = 0, links_to: int = 0
+) -> PageDetail:
+    config = installation.config(collection)
+    with installation.lookup(collection) as lookup:
+        return page_detail(lookup, url, config, installation.clock, links_from, links_to)
 
 
-def page_anywhere(site: SiteDep, url: Url, c: str = "") -> PageDetail:
+def page_anywhere(installation: InstallationDep, url: Url, c: str = "") -> PageDetail:
     """Return all data about one page, from the first collection that knows it."""
-    return _find(site, url, c)[1]
+    return _find(installation, url, c)[1]
 
 
-def find_page(request: Request, site: SiteDep, url: Url) -> RedirectResponse:
+def find_page(request: Request, installation: InstallationDep, url: Url) -> RedirectResponse:
     """Redirect to a page, or its capture, in the first collection that knows it."""
-    return RedirectResponse(link(f"/c/{_find(site, url, '')[0]}{request.url.path}", url=url), 303)
+    return RedirectResponse(link(f"/c/{_find(installation, url, '')[0]}{request.url.path}", url=url), 303)
 
 
-def _find(site: Installation, url: str, collection: str) -> tuple[str, PageDetail]:
-    names = [site.check(collection)] if collection else site.names()
+def _find(installation: Installation, url: str, collection: str) -> tuple[str, PageDetail]:
+    names = [installation.check(collection)] if collection else installation.names()
     for name in names:
         try:
-            return name, _detail(site, name, url)
+            return name, _detail(installation, name, url)
         except StoreError:
             # No collection knows it: the error of the last one is reported.
             if name == names[-1]:
@@ -111,11 +113,11 @@ def _find(site: Installation, url: str, collection: str) -> tuple[str, PageDetai
 # ---- unknown URLs ---------------------------------------------------------------------------------------------------
 
 
-def unknown(site: SiteDep, collection: str, url: Url, added: bool = False) -> UnknownView:
+def unknown(installation: InstallationDep, collection: str, url: Url, added: bool = False) -> UnknownView:
     """Tell whether a URL that no crawled page links to would be crawled."""
     canonical = _canonical(url)
-    config = site.config(collection)
-    with site.lookup(collection) as lookup:
+    config = installation.config(collection)
+    with installation.lookup(collection) as lookup:
         if lookup.find(canonical) is not None:
             raise RedirectTo(link(f"/c/{collection}/page", url=canonical))
         alike = suggestions(lookup, canonical)
@@ -138,20 +140,22 @@ def _canonical(url: str) -> str:
 # ---- changes --------------------------------------------------------------------------------------------------------
 
 
-def check(site: SiteDep, visitor: VisitorDep, collection: str, form: PageUrl) -> ActionResult:
+def check(installation: InstallationDep, visitor: VisitorDep, collection: str, form: PageUrl) -> ActionResult:
     """Request a visit of a known page, at the next free slot of its server."""
-    config, url = site.config(collection), from_user(form.url)
-    with site.lookup(collection) as lookup:
+    config, url = installation.config(collection), from_user(form.url)
+    with installation.lookup(collection) as lookup:
         # Another node of a cluster may own the page: this folder does not know it, and the owner decides.
-        is_elsewhere = url is not None and is_clustered(site.root.collection(collection)) and lookup.find(url) is None
+        is_elsewhere = (
+            url is not None and is_clustered(installation.root.collection(collection)) and lookup.find(url) is None
+        )
         if url is None or not is_elsewhere:
             entry = find_entry(lookup, form.url, config)
-            _refuse_excluded(lookup, entry, site.clock.now_s())
+            _refuse_excluded(lookup, entry, installation.clock.now_s())
             url = entry.url
-    with Inbox(site.root.control) as inbox:
-        inbox.send(collection, VisitPage(url), site.clock.now_s(), visitor.name)
+    with Inbox(installation.root.control) as inbox:
+        inbox.send(collection, VisitPage(url), installation.clock.now_s(), visitor.name)
         is_running = inbox.running_crawl(collection) is not None
-    site.accounts.log_action(visitor.name, Message("check now"), collection=collection, url=url)
+    installation.accounts.log_action(visitor.name, Message("check now"), collection=collection, url=url)
     when = f"as soon as the delay of {host_of(url)} allows" if is_running else "during the next crawl of the collection"
     asked = {} if is_elsewhere else {"asked": "running" if is_running else "waiting"}
     to = link(f"/c/{collection}/{'unknown' if is_elsewhere else 'page'}", url=url, **asked)
@@ -163,10 +167,10 @@ def _refuse_excluded(lookup: Lookup, entry: UrlEntry, now_s: float) -> None:
         raise UsageError(Message("{url} is not fetched: {why}", url=entry.url, why=why_waiting(lookup, entry, now_s)))
 
 
-def add(site: SiteDep, visitor: VisitorDep, collection: str, form: PageUrl) -> ActionResult:
+def add(installation: InstallationDep, visitor: VisitorDep, collection: str, form: PageUrl) -> ActionResult:
     """Add a URL to the seeds of a collection; a running crawl fetches it at once."""
-    site.check(collection)
+    installation.check(collection)
     url = _canonical(form.url)
-    change(site.root, collection, [Edit("collection.seeds", Operator.ADD, url)], site.clock)
-    site.accounts.log_action(visitor.name, Message("add"), collection=collection, url=url)
+    change(installation.root, collection, [Edit("collection.seeds", Operator.ADD, url)], installation.clock)
+    installation.accounts.log_action(visitor.name, Message("add"), collection=collection, url=url)
     return ActionResult(f"{url} is now a seed of {collection}", link(f"/c/{collection}/unknown", url=url, added="yes"))

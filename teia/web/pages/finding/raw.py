@@ -39,7 +39,7 @@ from teia.urls import split
 from teia.views.captures import StoredCapture, nearest_capture, read_capture_at, read_member
 from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.server.installation import Busy, Installation, site_of
+from teia.web.server.installation import Busy, Installation, installation_of
 from teia.web.server.json_routes import PageRoutes
 from teia.web.server.templates import link
 
@@ -55,16 +55,16 @@ def add_routes(pages: PageRoutes) -> None:
     pages.add("GET", "/raw/{signed:path}", Role.PUBLIC, raw, include_in_schema=False, response_class=Response)
 
 
-def raw(site: Annotated[Installation, Depends(site_of)], signed: str) -> Response:
+def raw(installation: Annotated[Installation, Depends(installation_of)], signed: str) -> Response:
     """Return a record of the archive to any client that has its signed address."""
-    signer = Signer(site)
+    signer = Signer(installation)
     signed_record = signer.verify(signed)
     if signed_record is None:
         return PlainTextResponse("this URL has expired; open the capture again\n", 404)
     try:
-        with site.lookup(signed_record.collection) as lookup, site.capture_slots.hold():
+        with installation.lookup(signed_record.collection) as lookup, installation.capture_slots.hold():
             found = read_capture_at(lookup, signed_record.cell, signed_record.file, signed_record.offset)
-            return _respond(site, signer, lookup, signed_record, found)
+            return _respond(installation, signer, lookup, signed_record, found)
     except Busy as error:
         return PlainTextResponse(f"{error}\n", 503, {"retry-after": str(error.retry_after_s)})
     except TeiaError as error:
@@ -72,25 +72,27 @@ def raw(site: Annotated[Installation, Depends(site_of)], signed: str) -> Respons
 
 
 def _respond(
-    site: Installation, signer: Signer, lookup: Lookup, signed_record: SignedRecord, found: StoredCapture
+    installation: Installation, signer: Signer, lookup: Lookup, signed_record: SignedRecord, found: StoredCapture
 ) -> Response:
     if signed_record.kind == "record":
-        return _attachment(site, read_member(lookup, found), f"{_file_name(found.url)}.warc.gz")
+        return _attachment(installation, read_member(lookup, found), f"{_file_name(found.url)}.warc.gz")
     if signed_record.kind == "file":
-        return _attachment(site, payload_of(found), _file_name(found.url))
+        return _attachment(installation, payload_of(found), _file_name(found.url))
     if signed_record.kind == "picture":
         payload = payload_of(found)
         media_type = effective_type(content_type(parse_head(found.head).headers.all("content-type")), payload)
         # A page may name any file as its image; only images are sent as such.
         if not media_type.startswith("image/"):
             return PlainTextResponse("this is not an image\n", 404)
-        return SpooledResponse(site, payload, media_type)
-    shown = site.capture_reader.safe_template(found.url, found.head, found.body, is_style=signed_record.kind == "style")
+        return SpooledResponse(installation, payload, media_type)
+    shown = installation.capture_reader.safe_template(
+        found.url, found.head, found.body, is_style=signed_record.kind == "style"
+    )
     if not shown.is_safe:
         return PlainTextResponse("This page cannot be displayed as captured; its text and its source can.\n")
     targets = resolve_references(signer, lookup, found.time_s, shown.references)
     markup = fill_references(shown.markup, lambda number: targets[number] if number < len(targets) else "")
-    return SpooledResponse(site, markup.encode(), "text/css" if signed_record.kind == "style" else "text/html")
+    return SpooledResponse(installation, markup.encode(), "text/css" if signed_record.kind == "style" else "text/html")
 
 
 def resolve_references(
@@ -135,16 +137,16 @@ class SpooledResponse(Response):
     """
 
     def __init__(
-        self, site: Installation, octets: bytes, media_type: str, headers: Mapping[str, str] | None = None
+        self, installation: Installation, octets: bytes, media_type: str, headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(b"", media_type=media_type, headers=dict(headers or {}))
         self.headers["content-length"] = str(len(octets))
-        if not site.capture_streams.acquire(blocking=False):
+        if not installation.capture_streams.acquire(blocking=False):
             raise Busy(Message("too many captures are being read"))
-        self._streams = site.capture_streams
-        self._file = SpooledTemporaryFile(SMALL_BYTES, dir=str(site.root.path))  # noqa: SIM115  # closed by _end
+        self._streams = installation.capture_streams
+        self._file = SpooledTemporaryFile(SMALL_BYTES, dir=str(installation.root.path))  # noqa: SIM115  # closed by _end
         try:
-            with disk_errors(site.root.path, "written"):
+            with disk_errors(installation.root.path, "written"):
                 self._file.write(octets)
                 self._file.seek(0)
         except BaseException:
@@ -168,9 +170,9 @@ class SpooledResponse(Response):
         self._streams.release()
 
 
-def _attachment(site: Installation, octets: bytes, name: str) -> Response:
+def _attachment(installation: Installation, octets: bytes, name: str) -> Response:
     return SpooledResponse(
-        site, octets, _ATTACHMENT_TYPE, {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
+        installation, octets, _ATTACHMENT_TYPE, {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
     )
 
 
@@ -202,9 +204,9 @@ class SignedRecord:
 class Signer:
     """Signer and verifier of addresses of one site."""
 
-    def __init__(self, site: Installation) -> None:
-        self._key = site.accounts.signing_key(SECRET)
-        self._clock = site.clock
+    def __init__(self, installation: Installation) -> None:
+        self._key = installation.accounts.signing_key(SECRET)
+        self._clock = installation.clock
 
     def sign(self, record: SignedRecord) -> str:
         """Return the signed address of a record, valid for `limits.RAW_S`."""

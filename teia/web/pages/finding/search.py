@@ -20,7 +20,7 @@ from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.pages.collection.monitor import is_freshness_known
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, PageRoutes, RedirectTo, SiteDep
+from teia.web.server.json_routes import API, InstallationDep, PageRoutes, RedirectTo
 from teia.web.server.templates import link
 
 PER_PAGE = 10
@@ -148,37 +148,37 @@ def add_routes(pages: PageRoutes) -> None:
     pages.page("/help/query", "help_query.html", Role.PUBLIC)(help_query)
 
 
-def home(request: Request, site: SiteDep) -> HomeView:
+def home(request: Request, installation: InstallationDep) -> HomeView:
     """Return the front page; a query redirects to its results."""
     query = request.query_params.get("q", "")
     if query.strip() and not request.url.path.startswith(API):
         raise RedirectTo(link("/search", q=query))
-    names = site.searchable()
-    opened = site.search(None) if names else None
+    names = installation.searchable()
+    opened = installation.search(None) if names else None
     if opened is None:
         return HomeView(names, 0, [])
-    newest_s = max((at_s for name in names if (at_s := _newest_s(site, name)) is not None), default=None)
+    newest_s = max((at_s for name in names if (at_s := _newest_s(installation, name)) is not None), default=None)
     newest = None if newest_s is None else iso_utc(newest_s)
-    return HomeView(names, opened.pages, site.examples(opened), newest, _mean_freshness(site, names))
+    return HomeView(names, opened.pages, installation.examples(opened), newest, _mean_freshness(installation, names))
 
 
-def _newest_s(site: Installation, name: str) -> float | None:
+def _newest_s(installation: Installation, name: str) -> float | None:
     """Return the last time a collection saw a new or changed page."""
-    with site.lookup(name) as lookup:
+    with installation.lookup(name) as lookup:
         return max((at_s for cell in lookup.cells if (at_s := last_change_s(cell)) is not None), default=None)
 
 
-def _mean_freshness(site: Installation, names: list[str]) -> float | None:
+def _mean_freshness(installation: Installation, names: list[str]) -> float | None:
     """Return the mean probability that a capture is current, over all collections; None if it is unknown."""
     known = []
-    with CrawlReports(site.root.control) as reports:
+    with CrawlReports(installation.root.control) as reports:
         for name in names:
             run = reports.running_crawl(name)
             account = {} if run is None else run.account
             if is_freshness_known(account):
                 known.append((account["freshness"]["fresh"], max(1, account["pages"])))
             elif (
-                found := site.cache.last(("freshness", name))
+                found := installation.cache.last(("freshness", name))
             ) is not None and found.value.visited_again >= MIN_REVISITED:
                 known.append((found.value.fresh, max(1, found.value.pages)))
     whole = sum(pages for _, pages in known)
@@ -210,7 +210,7 @@ def help_query() -> HelpView:
 
 def search(
     request: Request,
-    site: SiteDep,
+    installation: InstallationDep,
     q: str = "",
     c: str = "",
     n: Annotated[int, Query(ge=1, le=MAX_PER_PAGE)] = PER_PAGE,
@@ -229,8 +229,8 @@ def search(
         explain=explain, facets=facets, language=lang or None, expand=expand, reader_languages=reader_languages
     )
     chosen = ChosenFilters(language, type, dated)
-    found = site.search(c or None).search(chosen.prepend_to(q), n, offset, options)
-    names, answer, end = site.searchable(), found.as_json(), found.offset + len(found.hits)
+    found = installation.search(c or None).search(chosen.prepend_to(q), n, offset, options)
+    names, answer, end = installation.searchable(), found.as_json(), found.offset + len(found.hits)
     shown_hits = [
         HitView(**values | {"explanation": hit.explanation})
         for hit, values in zip(found.hits, answer["hits"], strict=True)
@@ -245,7 +245,7 @@ def search(
         "collections": names,
         "n": n,
         "next_offset": end if found.hits and end < found.total else None,
-        "hits": _with_next_visits(site, [c] if c else names, shown_hits),
+        "hits": _with_next_visits(installation, [c] if c else names, shown_hits),
         # Records, where the JSON of a terminal has dictionaries; the page translates the warnings.
         "warnings": list(found.notes),
         "suggestions": list(found.suggestions),
@@ -263,12 +263,12 @@ def _shorten(query: str) -> str:
     return cut.rpartition(" ")[0] or cut
 
 
-def _with_next_visits(site: Installation, names: list[str], hits: list[HitView]) -> list[HitView]:
+def _with_next_visits(installation: Installation, names: list[str], hits: list[HitView]) -> list[HitView]:
     """Add the next visit to results that are probably not current."""
     doubtful = [hit.url for hit in hits if hit.fresh_probability is not None and hit.fresh_probability < DOUBTFUL]
     due: dict[str, str | None] = {}
     for name in names if doubtful else ():
-        with site.lookup(name) as lookup:
+        with installation.lookup(name) as lookup:
             for url in doubtful:
                 entry = lookup.find(url)
                 due[url] = due.get(url) or (next_due(entry) if entry is not None else None)

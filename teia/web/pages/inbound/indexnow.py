@@ -17,11 +17,11 @@ from teia.errors import UsageError
 from teia.frontier.cell.schema import BY_SIGNAL
 from teia.signals.indexnow import CROWDED, MAX_URLS, PENDING, VERIFIED, IndexNowPing, read_ping
 from teia.web.access.roles import Role
-from teia.web.server.installation import Installation, site_of
+from teia.web.server.installation import Installation, installation_of
 from teia.web.server.json_routes import PageRoutes
 
 URL_CHARS = 4_096
-FullSiteDep = Annotated[Installation, Depends(site_of)]
+FullInstallationDep = Annotated[Installation, Depends(installation_of)]
 """Installation with its non-public collections: they may accept pings, too."""
 
 ANSWERS = {
@@ -48,29 +48,29 @@ def add_routes(pages: PageRoutes) -> None:
 
 
 def receive_one(
-    site: FullSiteDep,
+    installation: FullInstallationDep,
     url: Annotated[str, Query(max_length=URL_CHARS)] = "",
     key: Annotated[str, Query(max_length=128)] = "",
     location: Annotated[str, Query(alias="keyLocation", max_length=URL_CHARS)] = "",
 ) -> PlainTextResponse:
     """Receive a ping for one changed page."""
-    return _receive(site, key, [url], location, "")
+    return _receive(installation, key, [url], location, "")
 
 
-def receive_many(site: FullSiteDep, message: IndexNowMessage) -> PlainTextResponse:
+def receive_many(installation: FullInstallationDep, message: IndexNowMessage) -> PlainTextResponse:
     """Receive a ping for several changed pages of a host."""
-    return _receive(site, message.key, message.urlList, message.keyLocation, message.host)
+    return _receive(installation, message.key, message.urlList, message.keyLocation, message.host)
 
 
-def _receive(site: Installation, key: str, urls: list[str], location: str, host: str) -> PlainTextResponse:
-    accepting = [name for name in site.names() if site.config(name).signals.indexnow]
+def _receive(installation: Installation, key: str, urls: list[str], location: str, host: str) -> PlainTextResponse:
+    accepting = [name for name in installation.names() if installation.config(name).signals.indexnow]
     try:
         ping = read_ping(key, urls, location, host)
     except UsageError as error:
         for name in accepting:
-            count_refused(site.root.collection(name).signals, "malformed")
+            count_refused(installation.root.collection(name).signals, "malformed")
         return PlainTextResponse(f"{error}\n", 422)
-    states = [state for name in accepting if (state := _receive_for(site, name, ping))]
+    states = [state for name in accepting if (state := _receive_for(installation, name, ping))]
     if not states:
         return PlainTextResponse("these pages are not in the scope of any collection here\n", 422)
     best = next((state for state in ANSWERS if state in states), "")
@@ -78,14 +78,14 @@ def _receive(site: Installation, key: str, urls: list[str], location: str, host:
     return PlainTextResponse(text, status)
 
 
-def _receive_for(site: Installation, name: str, ping: IndexNowPing) -> str:
+def _receive_for(installation: Installation, name: str, ping: IndexNowPing) -> str:
     """Pass a ping to a collection and return its state; empty if no URL of it is in scope."""
-    folder = site.root.collection(name)
-    compiled = site.compiled_settings(name)
+    folder = installation.root.collection(name)
+    compiled = installation.compiled_settings(name)
     message = tuple(url for url in ping.urls if compiled.wants_link(url, 1, BY_SIGNAL))
     # The key file is fetched from the site, so its address must be in scope as well.
     if not message or not compiled.wants_link(ping.location, 1, BY_SIGNAL):
         count_refused(folder.signals, "out_of_scope")
         return ""
     left_out = ping.refused + len(ping.urls) - len(message)
-    return receive(folder.signals, ping._replace(urls=message, refused=left_out), site.clock)
+    return receive(folder.signals, ping._replace(urls=message, refused=left_out), installation.clock)

@@ -18,15 +18,14 @@ from teia.crawler.signals_in.websub import announce_push, count_push, open_colle
 from teia.errors import ParseError
 from teia.frontier.cell.schema import BY_SIGNAL
 from teia.signals.websub import DENIED, MAX_CHALLENGE_CHARS, MAX_PUSH_BYTES, HubTopic, is_signed
-from teia.urls import host_of
-from teia.urls import site_of as domain_of
+from teia.urls import host_of, site_of
 from teia.web.access.roles import Role
-from teia.web.server.installation import Installation, site_of
+from teia.web.server.installation import Installation, installation_of
 from teia.web.server.json_routes import PageRoutes
 
 MAX_TOPIC_CHARS = 8_000
 MAX_TYPE_CHARS = 100
-FullSiteDep = Annotated[Installation, Depends(site_of)]
+FullInstallationDep = Annotated[Installation, Depends(installation_of)]
 UNKNOWN = PlainTextResponse("there is no subscription here\n", 404)
 ACCEPTED = "thank you\n"
 
@@ -38,7 +37,7 @@ def add_routes(pages: PageRoutes) -> None:
 
 
 def verify(
-    site: FullSiteDep,
+    installation: FullInstallationDep,
     collection: str,
     key: str,
     mode: Annotated[str, Query(alias="hub.mode", max_length=20)] = "",
@@ -48,10 +47,10 @@ def verify(
     reason: Annotated[str, Query(alias="hub.reason", max_length=500)] = "",
 ) -> PlainTextResponse:
     """Answer a hub that verifies a subscription, or that denies it."""
-    known = _topic(site, collection, key)
+    known = _topic(installation, collection, key)
     if known is None:
         return UNKNOWN
-    folder, now_s = site.root.collection(collection), site.clock.now_s()
+    folder, now_s = installation.root.collection(collection), installation.clock.now_s()
     with open_collection_hubs(folder) as hubs:
         if mode == DENIED:
             return PlainTextResponse(ACCEPTED) if hubs.deny(known, topic, reason, now_s) else UNKNOWN
@@ -61,9 +60,9 @@ def verify(
     return UNKNOWN
 
 
-async def push(request: Request, site: FullSiteDep, collection: str, key: str) -> PlainTextResponse:
+async def push(request: Request, installation: FullInstallationDep, collection: str, key: str) -> PlainTextResponse:
     """Receive a hub's notification of a changed feed."""
-    known = await run_in_threadpool(_topic, site, collection, key)
+    known = await run_in_threadpool(_topic, installation, collection, key)
     if known is None:
         return UNKNOWN
     try:
@@ -72,15 +71,15 @@ async def push(request: Request, site: FullSiteDep, collection: str, key: str) -
         body = bytes(MAX_PUSH_BYTES + 1)
     signature = request.headers.get("x-hub-signature", "")
     media_type = request.headers.get("content-type", "")[:MAX_TYPE_CHARS]
-    await run_in_threadpool(_receive_push, site, collection, known, body, signature, media_type)
+    await run_in_threadpool(_receive_push, installation, collection, known, body, signature, media_type)
     return PlainTextResponse(ACCEPTED, 202)
 
 
-def _topic(site: Installation, collection: str, key: str) -> HubTopic | None:
+def _topic(installation: Installation, collection: str, key: str) -> HubTopic | None:
     """Return the subscription with this key; None also for an unknown collection, so that names are not revealed."""
-    if collection not in site.names():
+    if collection not in installation.names():
         return None
-    folder = site.root.collection(collection)
+    folder = installation.root.collection(collection)
     if not folder.hubs.exists():
         return None
     with open_collection_hubs(folder) as hubs:
@@ -88,11 +87,11 @@ def _topic(site: Installation, collection: str, key: str) -> HubTopic | None:
 
 
 def _receive_push(
-    site: Installation, collection: str, known: HubTopic, body: bytes, signature: str, media_type: str
+    installation: Installation, collection: str, known: HubTopic, body: bytes, signature: str, media_type: str
 ) -> None:
-    folder = site.root.collection(collection)
+    folder = installation.root.collection(collection)
     with open_collection_hubs(folder) as hubs:
-        is_push_expected = hubs.is_push_expected(known, site.clock.now_s())
+        is_push_expected = hubs.is_push_expected(known, installation.clock.now_s())
     if len(body) > MAX_PUSH_BYTES:
         count_push(folder, "oversized")
     elif not is_signed(known.secret, signature, body):
@@ -100,10 +99,12 @@ def _receive_push(
     elif not is_push_expected:
         count_push(folder, "unasked")
     else:
-        announce_push(folder, known.feed, _pages(site, collection, known.feed, body, media_type), site.clock)
+        announce_push(
+            folder, known.feed, _pages(installation, collection, known.feed, body, media_type), installation.clock
+        )
 
 
-def _pages(site: Installation, collection: str, feed: str, body: bytes, media_type: str) -> list[str]:
+def _pages(installation: Installation, collection: str, feed: str, body: bytes, media_type: str) -> list[str]:
     """Return the pages of the feed's own site in a push.
 
     It is untrusted text, so a child process parses it.
@@ -113,9 +114,11 @@ def _pages(site: Installation, collection: str, feed: str, body: bytes, media_ty
     # It becomes a header line of a made-up response, so it must not contain a line end.
     content_type = "".join(char for char in media_type if " " <= char <= "~") or "application/xml"
     try:
-        text = site.capture_reader.text(feed, f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n".encode(), body)
+        text = installation.capture_reader.text(
+            feed, f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n".encode(), body
+        )
     except ParseError:
-        count_push(site.root.collection(collection), "malformed")
+        count_push(installation.root.collection(collection), "malformed")
         return []
-    compiled, own = site.compiled_settings(collection), domain_of(host_of(feed))
-    return [url for url in text.links if domain_of(host_of(url)) == own and compiled.wants_link(url, 1, BY_SIGNAL)]
+    compiled, own = installation.compiled_settings(collection), site_of(host_of(feed))
+    return [url for url in text.links if site_of(host_of(url)) == own and compiled.wants_link(url, 1, BY_SIGNAL)]

@@ -38,7 +38,7 @@ from teia.web.background.lab.runs import LabRun
 from teia.web.background.lab.workbench import FullQueue
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import ActionResult, FormAgain, PageRoutes, SiteDep, VisitorDep
+from teia.web.server.json_routes import ActionResult, FormAgain, InstallationDep, PageRoutes, VisitorDep
 
 LISTED_OF_KIND = 10
 SHOWN_CHARS = 20_000
@@ -123,55 +123,59 @@ def add_routes(pages: PageRoutes) -> None:
 Again = Annotated[int | None, Query(ge=1, le=999_999)]
 
 
-def plan(site: SiteDep, again: Again = None) -> FormView:
+def plan(installation: InstallationDep, again: Again = None) -> FormView:
     """Return the form for planning the visits of pages in a file, and the last runs."""
-    before = _fields_of(site, "plan", again)
-    if before and again in reusable_runs(site.lab.stored):
+    before = _fields_of(installation, "plan", again)
+    if before and again in reusable_runs(installation.lab.stored):
         before = {**before, "pages_of": str(again)}
-    return _form(site, "plan", before or {"pages_of": EXAMPLE})
+    return _form(installation, "plan", before or {"pages_of": EXAMPLE})
 
 
-def simulate(site: SiteDep, again: Again = None) -> FormView:
+def simulate(installation: InstallationDep, again: Again = None) -> FormView:
     """Return the form for comparing policies in a simulated world, and the last runs."""
     begin = {"policies": ["psp", "mp2", "m-wolf", "edf"]}
-    return _form(site, "simulate", _fields_of(site, "simulate", again) or begin)
+    return _form(installation, "simulate", _fields_of(installation, "simulate", again) or begin)
 
 
-def whatif(site: SiteDep, again: Again = None, c: Annotated[str, Query(max_length=100)] = "") -> FormView:
+def whatif(
+    installation: InstallationDep, again: Again = None, c: Annotated[str, Query(max_length=100)] = ""
+) -> FormView:
     """Return the form for a what-if of a collection, from its own history, and the last runs."""
-    return _form(site, "whatif", _fields_of(site, "whatif", again) or {"collection": c})
+    return _form(installation, "whatif", _fields_of(installation, "whatif", again) or {"collection": c})
 
 
-def reproduce(site: SiteDep, again: Again = None) -> FormView:
+def reproduce(installation: InstallationDep, again: Again = None) -> FormView:
     """Return the form for reproducing the papers' experiments, and the last runs."""
-    return _form(site, "reproduce", _fields_of(site, "reproduce", again) or {"quick": "yes"})
+    return _form(installation, "reproduce", _fields_of(installation, "reproduce", again) or {"quick": "yes"})
 
 
-def _fields_of(site: Installation, kind: str, again: int | None) -> dict[str, Any]:
+def _fields_of(installation: Installation, kind: str, again: int | None) -> dict[str, Any]:
     """Return the fields of a run to repeat."""
     if again is None:
         return {}
-    before = site.lab.run(again)
+    before = installation.lab.run(again)
     return before.asked if before.kind == kind else {}
 
 
-def _form(site: Installation, kind: str, fields: dict[str, Any], problems: list[Mistake] | None = None) -> FormView:
-    ahead, starts_in_s = site.lab.estimate_wait()
+def _form(
+    installation: Installation, kind: str, fields: dict[str, Any], problems: list[Mistake] | None = None
+) -> FormView:
+    ahead, starts_in_s = installation.lab.estimate_wait()
     known = FIELDS[kind].model_fields
     try:
         filled = FIELDS[kind](**{name: value for name, value in fields.items() if name in known})
     except ValidationError:  # stored by another version
         filled = FIELDS[kind]()
-    same_kind = [each for each in site.lab.runs() if each.kind == kind]
+    same_kind = [each for each in installation.lab.runs() if each.kind == kind]
     return FormView(
         kind=kind,
         fields=filled.model_dump(),
         numbers=LIMITS[kind],
         problems=problems or [],
         policies=list(POLICIES),
-        collections=site.names(),
+        collections=installation.names(),
         experiments=dict(EXPERIMENTS),
-        scenarios=reusable_runs(site.lab.stored) if kind == "plan" else [],
+        scenarios=reusable_runs(installation.lab.stored) if kind == "plan" else [],
         runs=[line_of(each) for each in same_kind[:LISTED_OF_KIND]],
         ahead=ahead,
         starts_in_s=starts_in_s,
@@ -189,32 +193,32 @@ class WrongField(UsageError):
         self.field = problem.field
 
 
-def _make_request(site: Installation, fields: BaseModel) -> tuple[RunRequest | None, list[Mistake]]:
+def _make_request(installation: Installation, fields: BaseModel) -> tuple[RunRequest | None, list[Mistake]]:
     if isinstance(fields, SimulateFields):
         return simulate_request(fields)
     if isinstance(fields, WhatIfFields):
-        return whatif_request(fields, site.root.path, site.names())
+        return whatif_request(fields, installation.root.path, installation.names())
     if isinstance(fields, PlanFields):
-        return plan_request(fields, site.lab.stored)
+        return plan_request(fields, installation.lab.stored)
     assert isinstance(fields, ReproduceFields)
     return reproduce_request(fields)
 
 
-def _submit(site: Installation, visitor: Visitor, run_request: RunRequest) -> ActionResult:
+def _submit(installation: Installation, visitor: Visitor, run_request: RunRequest) -> ActionResult:
     try:
-        run = site.lab.submit(run_request, visitor.name)
+        run = installation.lab.submit(run_request, visitor.name)
     except FullQueue as full:
         raise Refused(429, str(full), Message("see /lab")) from full
-    site.accounts.log_action(visitor.name, Message("start lab run"), run=run.number, command=run.command)
+    installation.accounts.log_action(visitor.name, Message("start lab run"), run=run.number, command=run.command)
     return ActionResult(f"run {run.number} is queued", f"/lab/runs/{run.number}")
 
 
 def _by_api(kind: str) -> Callable[..., ActionResult]:
-    def start(site: SiteDep, visitor: VisitorDep, form: BaseModel) -> ActionResult:
-        run_request, problems = _make_request(site, form)
+    def start(installation: InstallationDep, visitor: VisitorDep, form: BaseModel) -> ActionResult:
+        run_request, problems = _make_request(installation, form)
         if run_request is None:
             raise WrongField(problems[0])
-        return _submit(site, visitor, run_request)
+        return _submit(installation, visitor, run_request)
 
     # FastAPI reads the type of the form, which depends on `kind`, and the documentation.
     start.__annotations__["form"], start.__doc__ = FIELDS[kind], STARTS[kind]
@@ -224,11 +228,11 @@ def _by_api(kind: str) -> Callable[..., ActionResult]:
 def _by_form(kind: str) -> Callable[..., ActionResult | FormAgain]:
     """Return a form's handler: it redirects to the run, or shows the form again with its errors."""
 
-    def by_form(site: SiteDep, visitor: VisitorDep, form: BaseModel) -> ActionResult | FormAgain:
-        run_request, problems = _make_request(site, form)
+    def by_form(installation: InstallationDep, visitor: VisitorDep, form: BaseModel) -> ActionResult | FormAgain:
+        run_request, problems = _make_request(installation, form)
         if run_request is None:
-            return FormAgain(_form(site, kind, form.model_dump(), problems))
-        return _submit(site, visitor, run_request)
+            return FormAgain(_form(installation, kind, form.model_dump(), problems))
+        return _submit(installation, visitor, run_request)
 
     by_form.__annotations__["form"] = FIELDS[kind]
     return by_form
@@ -247,19 +251,22 @@ async def uploaded_text(request: Request) -> str | None:
 
 
 def plan_by_form(
-    site: SiteDep, visitor: VisitorDep, form: PlanFields, file: Annotated[str | None, Depends(uploaded_text)]
+    installation: InstallationDep,
+    visitor: VisitorDep,
+    form: PlanFields,
+    file: Annotated[str | None, Depends(uploaded_text)],
 ) -> ActionResult | FormAgain:
     """Like `_by_form` for plans, whose pages may come as a file; a form shown again has them as text."""
     # An uploaded file takes precedence over the text and the choice.
     if file:
         form = form.model_copy(update={"scenario": file, "pages_of": ""})
-    run_request, problems = _make_request(site, form)
+    run_request, problems = _make_request(installation, form)
     if file is None:
         run_request, problems = None, [Mistake("scenario", Message("the file is not UTF-8 text"))]
     if run_request is not None:
-        return _submit(site, visitor, run_request)
+        return _submit(installation, visitor, run_request)
     shown = form.model_dump()
     if len(form.scenario) > SHOWN_CHARS:
         problems.append(Mistake("scenario", Message("choose the file again: it is too long to be displayed here")))
         shown["scenario"] = ""
-    return FormAgain(_form(site, "plan", shown, problems))
+    return FormAgain(_form(installation, "plan", shown, problems))

@@ -19,7 +19,7 @@ from teia.web.background.lab.findings import ComparisonRow, ResultWarning
 from teia.web.background.lab.runs import LabRun, UnknownRun
 from teia.web.pages.lab.run_forms import RunLine, line_of
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import ActionResult, PageRoutes, SiteDep, VisitorDep
+from teia.web.server.json_routes import ActionResult, InstallationDep, PageRoutes, VisitorDep
 
 LISTED = 50
 COMPARED_AT_ONCE = 6
@@ -103,11 +103,11 @@ def add_routes(pages: PageRoutes) -> None:
 # ---- all runs -------------------------------------------------------------------------------------------------------
 
 
-def lab(site: SiteDep) -> LabView:
+def lab(installation: InstallationDep) -> LabView:
     """List the runs, and the progress of the one under way."""
-    runs = site.lab.runs()
+    runs = installation.lab.runs()
     running = next((each for each in runs if each.state == "running"), None)
-    now = None if running is None else site.lab.progress(running.number)
+    now = None if running is None else installation.lab.progress(running.number)
     return LabView(
         runs=[line_of(each) for each in runs[:LISTED]],
         running=None if running is None else line_of(running),
@@ -117,24 +117,26 @@ def lab(site: SiteDep) -> LabView:
     )
 
 
-def cancel(site: SiteDep, visitor: VisitorDep, number: Number) -> ActionResult:
+def cancel(installation: InstallationDep, visitor: VisitorDep, number: Number) -> ActionResult:
     """Stop a run under way, or remove a waiting one."""
-    before = site.lab.run(number)
+    before = installation.lab.run(number)
     if before.is_over:
         return ActionResult(f"run {number} has finished", f"/lab/runs/{number}")
-    site.lab.cancel(number)
-    site.accounts.log_action(visitor.name, Message("cancel lab run"), run=number)
+    installation.lab.cancel(number)
+    installation.accounts.log_action(visitor.name, Message("cancel lab run"), run=number)
     return ActionResult(f"run {number} was cancelled", f"/lab/runs/{number}")
 
 
 # ---- one run --------------------------------------------------------------------------------------------------------
 
 
-def run(site: SiteDep, number: Number) -> LabRunView:
+def run(installation: InstallationDep, number: Number) -> LabRunView:
     """Return a run: its progress, and its result after the end."""
-    found, now = site.lab.run(number), site.lab.progress(number)
-    report = site.lab.stored.report(number) if found.state == "done" else None
-    lines = [line for line in site.lab.stored.tail(number).splitlines() if line and not line.startswith('{"share"')]
+    found, now = installation.lab.run(number), installation.lab.progress(number)
+    report = installation.lab.stored.report(number) if found.state == "done" else None
+    lines = [
+        line for line in installation.lab.stored.tail(number).splitlines() if line and not line.startswith('{"share"')
+    ]
     return copy_fields(
         LabRunView,
         found,
@@ -161,35 +163,35 @@ def _warnings(found: LabRun, report: dict[str, Any] | None) -> list[ResultWarnin
     return [ResultWarning("quick")] if report.get("quick") else []
 
 
-def live_run(site: Installation, number: str) -> dict[str, Any]:
+def live_run(installation: Installation, number: str) -> dict[str, Any]:
     """Return the live part of a run's page; without a number, of the run under way."""
     if not number:
-        now = lab(site)
+        now = lab(installation)
         return {"share": now.share, "left_s": now.left_s, "waiting": now.waiting, "is_over": now.running is None}
     # The number comes from the address of an event stream, where it is free text.
     if not re.fullmatch(r"[1-9]\d{0,5}", number, re.ASCII):
         raise UnknownRun(f"there is no run {number[:20]!r} of the lab")
-    return asdict(site.lab.progress(int(number)))
+    return asdict(installation.lab.progress(int(number)))
 
 
-def as_csv(site: SiteDep, number: Number) -> Response:
+def as_csv(installation: InstallationDep, number: Number) -> Response:
     """Return the numbers of a run as CSV."""
-    found = site.lab.run(number)
-    text = findings.csv_of(found.kind, _report(site, number))
+    found = installation.lab.run(number)
+    text = findings.csv_of(found.kind, _report(installation, number))
     name = f'attachment; filename="teia-lab-{number}.csv"'
     return Response(text, media_type="text/csv", headers={"content-disposition": name})
 
 
-def as_file(site: SiteDep, number: Number, file: Annotated[str, Path(max_length=120)]) -> Response:
+def as_file(installation: InstallationDep, number: Number, file: Annotated[str, Path(max_length=120)]) -> Response:
     """Return a table, a figure or the report of an experiment, as the command wrote it."""
-    content = site.lab.stored.file(number, file)
+    content = installation.lab.stored.file(number, file)
     kinds = {"csv": "text/csv", "svg": "image/svg+xml", "md": "text/plain"}
     headers = {"content-disposition": f'attachment; filename="{file}"'}
     return Response(content, media_type=kinds[file.rpartition(".")[2]], headers=headers)
 
 
-def _report(site: Installation, number: int) -> dict[str, Any]:
-    report = site.lab.stored.report(number)
+def _report(installation: Installation, number: int) -> dict[str, Any]:
+    report = installation.lab.stored.report(number)
     if report is None:
         raise UnknownRun(Message("run {n} has no report", n=number))
     return report
@@ -211,17 +213,17 @@ def _standalone(page: str, number: int) -> Response:
 Runs = Annotated[list[int], Query(max_length=20)]
 
 
-def compare(site: SiteDep, run: Runs = []) -> CompareView:  # noqa: B006  # FastAPI copies it
+def compare(installation: InstallationDep, run: Runs = []) -> CompareView:  # noqa: B006  # FastAPI copies it
     """Compare runs of one kind side by side."""
     numbers = list(dict.fromkeys(run))
     if not 2 <= len(numbers) <= COMPARED_AT_ONCE:
         raise UsageError(
             Message("choose {low} to {high} runs to compare, not {n}", low=2, high=COMPARED_AT_ONCE, n=len(numbers))
         )
-    found = [site.lab.run(number) for number in numbers]
+    found = [installation.lab.run(number) for number in numbers]
     if len({each.kind for each in found}) > 1:
         raise UsageError(Message("choose runs of one kind: simulations, what-ifs, plans, or experiments"))
-    reports = [_report(site, number) for number in numbers]
+    reports = [_report(installation, number) for number in numbers]
     kind = found[0].kind
     asked = findings.differing_parameters([each.asked for each in found])
     return CompareView(kind, [line_of(each) for each in found], asked, findings.compare_reports(kind, reports))

@@ -15,7 +15,7 @@ from teia.errors import TeiaError
 from teia.urls import from_user, host_of
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, PageRoutes, RouteAccess, SiteDep, VisitorDep
+from teia.web.server.json_routes import API, InstallationDep, PageRoutes, RouteAccess, VisitorDep
 
 NO_SITE = "https://example.org/"
 
@@ -45,11 +45,11 @@ def add_routes(pages: PageRoutes) -> None:
     pages.page("/api", "api.html", Role.PUBLIC)(api)
 
 
-def api(request: Request, site: SiteDep, visitor: VisitorDep) -> ApiView:
+def api(request: Request, installation: InstallationDep, visitor: VisitorDep) -> ApiView:
     """List the routes of the API, each with a command to try it."""
     app = cast("FastAPI", request.app)
     routes: dict[tuple[str, str], RouteAccess] = {(route.method, route.path): route for route in app.state.access_table}
-    document, examples = app.openapi(), _examples(site)
+    document, examples = app.openapi(), _examples(installation)
     base = f"{request.url.scheme}://{request.url.netloc}"
     found, others = [], 0
     for path, operations in document["paths"].items():
@@ -65,18 +65,18 @@ def api(request: Request, site: SiteDep, visitor: VisitorDep) -> ApiView:
     return ApiView(sorted(found, key=lambda each: (each.path, each.method)), others, f"{API}/openapi.json")
 
 
-def _examples(site: Installation) -> dict[str, str]:
+def _examples(installation: Installation) -> dict[str, str]:
     """Return existing values for the parameters of addresses."""
-    names = site.names()
+    names = installation.names()
     seed = NO_SITE
     if names:
         try:
-            seed = from_user(site.config(names[0]).collection.seeds[0]) or NO_SITE  # stored as typed
+            seed = from_user(installation.config(names[0]).collection.seeds[0]) or NO_SITE  # stored as typed
         except (TeiaError, IndexError, OSError):
             seed = NO_SITE
     known = {"collection": names[0] if names else "NAME", "host": host_of(seed), "url": seed}
-    known |= {"node": site.cluster.view().here, "name": "outcomes", "q": "SELECT count(*) FROM pages"}
-    runs = site.lab.runs()
+    known |= {"node": installation.cluster.view().here, "name": "outcomes", "q": "SELECT count(*) FROM pages"}
+    runs = installation.lab.runs()
     run = next((each for each in runs if each.files), runs[0] if runs else None)
     if run is not None:
         known |= {"number": str(run.number), "file": run.files[0] if run.files else "FILE"}

@@ -21,7 +21,7 @@ from teia.lib.message import Message
 from teia.web.access.roles import Role
 from teia.web.charts.ring import NodeStyle, RingChart, node_styles, ring_of
 from teia.web.server.installation import Installation, UnknownCollection
-from teia.web.server.json_routes import PageRoutes, SiteDep
+from teia.web.server.json_routes import InstallationDep, PageRoutes
 
 ROWS = 200
 """Most cells or pairs of nodes in a table."""
@@ -133,20 +133,20 @@ Name = Annotated[str, Query(max_length=100)]
 
 
 def cluster(
-    site: SiteDep,
+    installation: InstallationDep,
     c: Name = "",
     host: Annotated[str, Query(max_length=2_000)] = "",
     start: Annotated[str, Query(max_length=255, alias="from")] = "",
 ) -> ClusterPage:
     """Return the nodes of the cluster, the owners of cells, and the location of a host."""
-    view = site.cluster.view()
-    return _page(site, view, _chosen_collection(view, c), _locate(view, host, start) if host.strip() else None)
+    view = installation.cluster.view()
+    return _page(installation, view, _chosen_collection(view, c), _locate(view, host, start) if host.strip() else None)
 
 
-def live_cluster(site: Installation, c: str) -> ClusterPage:
+def live_cluster(installation: Installation, c: str) -> ClusterPage:
     """Return the live part of the page."""
-    view = site.cluster.view()
-    return _page(site, view, _chosen_collection(view, c), None)
+    view = installation.cluster.view()
+    return _page(installation, view, _chosen_collection(view, c), None)
 
 
 def _chosen_collection(view: ClusterView, c: str) -> str:
@@ -163,11 +163,11 @@ def _locate(view: ClusterView, text: str, start: str) -> HostLocation:
         raise BadHost(error.message) from None
 
 
-def _page(site: Installation, view: ClusterView, collection: str, where: HostLocation | None) -> ClusterPage:
+def _page(installation: Installation, view: ClusterView, collection: str, where: HostLocation | None) -> ClusterPage:
     circle = view.circle()
     return ClusterPage(
         time=view.time,
-        is_old=site.clock.now_s() - from_iso(view.time) > STALE_S,
+        is_old=installation.clock.now_s() - from_iso(view.time) > STALE_S,
         here=view.here,
         collection=collection,
         collections=view.collections(),
@@ -203,9 +203,9 @@ def _silent_node(view: ClusterView, circle: Circle, node: NodeView) -> SilentNod
     return SilentNode(node.name, seconds, node.cells, sorted(each for each in heirs if each), node.dies_in_s)
 
 
-def node_page(site: SiteDep, node: str, c: Name = "") -> NodePage:
+def node_page(installation: InstallationDep, node: str, c: Name = "") -> NodePage:
     """Return one node of the cluster: its position on the circle, its neighbours, its fingers, its cells."""
-    view = site.cluster.view()
+    view = installation.cluster.view()
     lines = _node_lines(view, view.circle())
     index = next((at for at, line in enumerate(lines) if line.name == node), None)
     if index is None:

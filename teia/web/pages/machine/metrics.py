@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from teia.cluster.views.view import ClusterView
 from teia.web.access.roles import Role
 from teia.web.pages.collection.monitor import account_of
-from teia.web.server.json_routes import PageRoutes, SiteDep
+from teia.web.server.json_routes import InstallationDep, PageRoutes
 
 COUNTERS = {
     "requests": "requests sent since the run began, including robots.txt and redirects",
@@ -122,10 +122,10 @@ def add_routes(pages: PageRoutes) -> None:
     pages.add("GET", "/metrics", Role.VIEWER, metrics, response_class=PlainTextResponse, include_in_schema=False)
 
 
-def metrics(site: SiteDep) -> PlainTextResponse:
+def metrics(installation: InstallationDep) -> PlainTextResponse:
     """Return all metrics for a Prometheus server."""
-    found = {name: account_of(site, name) for name in site.names()}
+    found = {name: account_of(installation, name) for name in installation.names()}
     accounts = {name: (account, run is not None) for name, (account, run) in found.items()}
     registry = CollectorRegistry()
-    registry.register(Families([*collection_families(accounts), *cluster_families(site.cluster.view())]))
+    registry.register(Families([*collection_families(accounts), *cluster_families(installation.cluster.view())]))
     return PlainTextResponse(generate_latest(registry).decode(), media_type=TYPE)

@@ -16,7 +16,7 @@ from teia.web.access.accounts import ApiToken, AuditLine, ChangeLine, User, unpa
 from teia.web.access.roles import ALL_SCOPES, Role, TokenScope, role_named
 from teia.web.language.numbers import LOCALES
 from teia.web.server.auth import Refused, Visitor
-from teia.web.server.json_routes import ActionResult, PageRoutes, SiteDep, VisitorDep
+from teia.web.server.json_routes import ActionResult, InstallationDep, PageRoutes, VisitorDep
 from teia.web.server.preferences import preference, preferences_of
 
 LINES = 50
@@ -131,37 +131,37 @@ def add_routes(pages: PageRoutes) -> None:
 # ---- people ---------------------------------------------------------------------------------------------------------
 
 
-def users(site: SiteDep) -> UsersView:
+def users(installation: InstallationDep) -> UsersView:
     """List the users and their roles."""
-    return UsersView(site.accounts.users())
+    return UsersView(installation.accounts.users())
 
 
-def invite(site: SiteDep, visitor: VisitorDep, form: InvitationForm) -> UsersView:
+def invite(installation: InstallationDep, visitor: VisitorDep, form: InvitationForm) -> UsersView:
     """Make an invitation: an address with which one person can create an account, once, within ten minutes."""
     _check_all_scopes(visitor)
-    code = site.accounts.invite(_role(form.role))
-    site.accounts.log_action(visitor.name, Message("invite"), role=form.role)
+    code = installation.accounts.invite(_role(form.role))
+    installation.accounts.log_action(visitor.name, Message("invite"), role=form.role)
     # Behind `#`: browsers do not send that part, so the code is in no log and no Referer.
-    return UsersView(users(site).users, f"/login#{code}")
+    return UsersView(users(installation).users, f"/login#{code}")
 
 
-def change_role(site: SiteDep, visitor: VisitorDep, form: RoleForm) -> ActionResult:
+def change_role(installation: InstallationDep, visitor: VisitorDep, form: RoleForm) -> ActionResult:
     """Change the role of a user."""
-    before = {each.name: _role(each.role) for each in site.accounts.users()}.get(form.name, Role.PUBLIC)
+    before = {each.name: _role(each.role) for each in installation.accounts.users()}.get(form.name, Role.PUBLIC)
     # Lowering a role gives no rights, so a limited token may do it.
     if _role(form.role) > before:
         _check_all_scopes(visitor)
-    site.accounts.set_role(form.name, _role(form.role))
-    site.accounts.log_action(
+    installation.accounts.set_role(form.name, _role(form.role))
+    installation.accounts.log_action(
         visitor.name, Message("change role"), [ChangeLine("role", before.word, form.role)], user=form.name
     )
     return ActionResult(f"{form.name} now has the role {form.role}", "/settings/users")
 
 
-def remove_user(site: SiteDep, visitor: VisitorDep, form: UserName) -> ActionResult:
+def remove_user(installation: InstallationDep, visitor: VisitorDep, form: UserName) -> ActionResult:
     """Remove a user with all sessions and tokens."""
-    site.accounts.remove_user(form.name)
-    site.accounts.log_action(visitor.name, Message("remove user"), user=form.name)
+    installation.accounts.remove_user(form.name)
+    installation.accounts.log_action(visitor.name, Message("remove user"), user=form.name)
     return ActionResult(f"the user {form.name} was removed", "/settings/users")
 
 
@@ -182,12 +182,12 @@ def _check_all_scopes(visitor: Visitor) -> None:
 # ---- programs -------------------------------------------------------------------------------------------------------
 
 
-def tokens(site: SiteDep) -> TokensView:
+def tokens(installation: InstallationDep) -> TokensView:
     """List the tokens."""
-    return TokensView(site.accounts.tokens())
+    return TokensView(installation.accounts.tokens())
 
 
-def make_token(site: SiteDep, visitor: VisitorDep, form: TokenForm) -> TokensView:
+def make_token(installation: InstallationDep, visitor: VisitorDep, form: TokenForm) -> TokensView:
     """Make a token with at least one scope; its secret is shown once."""
     scopes = frozenset(form.scopes)
     if not scopes:
@@ -199,11 +199,11 @@ def make_token(site: SiteDep, visitor: VisitorDep, form: TokenForm) -> TokensVie
                 scopes=", ".join(sorted(scopes - visitor.scopes)),
             )
         )
-    token = site.accounts.make_token(form.name, visitor.name, _role(form.role), scopes)
-    site.accounts.log_action(
+    token = installation.accounts.make_token(form.name, visitor.name, _role(form.role), scopes)
+    installation.accounts.log_action(
         visitor.name, Message("make token"), token=form.name, role=form.role, scopes=" ".join(sorted(scopes))
     )
-    return TokensView(site.accounts.tokens(), token)
+    return TokensView(installation.accounts.tokens(), token)
 
 
 class WrongScopes(UsageError):
@@ -212,20 +212,20 @@ class WrongScopes(UsageError):
     field = "scopes"
 
 
-def remove_token(site: SiteDep, visitor: VisitorDep, form: TokenName) -> ActionResult:
+def remove_token(installation: InstallationDep, visitor: VisitorDep, form: TokenName) -> ActionResult:
     """Remove a token."""
-    site.accounts.remove_token(form.name, form.user)
-    site.accounts.log_action(visitor.name, Message("remove token"), token=form.name, user=form.user)
+    installation.accounts.remove_token(form.name, form.user)
+    installation.accounts.log_action(visitor.name, Message("remove token"), token=form.name, user=form.user)
     return ActionResult(f"the token {form.name} was removed", "/settings/tokens")
 
 
 # ---- audit log ------------------------------------------------------------------------------------------------------
 
 
-def audit(site: SiteDep, before: Annotated[int | None, Query(ge=0, le=1 << 62)] = None) -> AuditView:
+def audit(installation: InstallationDep, before: Annotated[int | None, Query(ge=0, le=1 << 62)] = None) -> AuditView:
     """List the changes that users made, newest first."""
     # One entry more tells whether there are older ones.
-    found = site.accounts.logged_actions(LINES + 1, before)
+    found = installation.accounts.logged_actions(LINES + 1, before)
     shown = found[:LINES]
     return AuditView([_change(line) for _, line in shown], shown[-1][0] if len(found) > LINES else None)
 
@@ -238,7 +238,7 @@ def _change(line: AuditLine) -> AuditLogEntry:
 # ---- the signed-in user ---------------------------------------------------------------------------------------------
 
 
-def you(request: Request, site: SiteDep, visitor: VisitorDep) -> YouView:
+def you(request: Request, installation: InstallationDep, visitor: VisitorDep) -> YouView:
     """Return the signed-in user, with preferences and tokens."""
     preferences = preferences_of(request, visitor)
     return YouView(
@@ -247,15 +247,15 @@ def you(request: Request, site: SiteDep, visitor: VisitorDep) -> YouView:
         language=language if (language := preference(request, visitor, "language")) in LOCALES else "",
         **{name: preferences[name] for name in ("theme", "density", "keys")},
         zone=preferences["zone"].key if preferences["zone"] is not None else "",
-        tokens=[token for token in site.accounts.tokens() if token.user == visitor.name],
+        tokens=[token for token in installation.accounts.tokens() if token.user == visitor.name],
     )
 
 
-def change_password(site: SiteDep, visitor: VisitorDep, form: PasswordForm) -> ActionResult:
+def change_password(installation: InstallationDep, visitor: VisitorDep, form: PasswordForm) -> ActionResult:
     """Change the password of the signed-in user; all sessions end, and the user signs in again."""
     _check_session(visitor)
-    site.accounts.set_password(visitor.name, form.old, form.new)
-    site.accounts.log_action(visitor.name, Message("change password"))
+    installation.accounts.set_password(visitor.name, form.old, form.new)
+    installation.accounts.log_action(visitor.name, Message("change password"))
     return ActionResult("the password was changed; sign in with the new one", "/login?to=/settings/you")
 
 

@@ -13,7 +13,7 @@ from teia.lib.message import Message
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.auth import COOKIE, Buckets, Refused
-from teia.web.server.json_routes import PageRoutes, SiteDep, VisitorDep
+from teia.web.server.json_routes import InstallationDep, PageRoutes, VisitorDep
 from teia.web.server.preferences import AUTO, COOKIES, zone_named
 
 YEAR_S = 365 * 86_400
@@ -40,23 +40,23 @@ def add_routes(pages: PageRoutes) -> None:
         pages.add("POST", path, Role.PUBLIC, endpoint, include_in_schema=False)
 
 
-def sign_in_page(site: SiteDep, to: str = "/", problem: str = "", name: str = "") -> SignInView:
+def sign_in_page(installation: InstallationDep, to: str = "/", problem: str = "", name: str = "") -> SignInView:
     """Return the sign-in page."""
-    return SignInView(_local_path(to), site.accounts.is_empty, problem[:200], name[: limits.NAME_CHARS])
+    return SignInView(_local_path(to), installation.accounts.is_empty, problem[:200], name[: limits.NAME_CHARS])
 
 
 def attempts_of(request: Request) -> Buckets:
     """Return the token buckets of sign-in attempts: one set for the whole application."""
     state = request.app.state
     if not hasattr(state, "attempts"):
-        state.attempts = Buckets(state.site.clock, limits.SIGN_INS_AT_ONCE, limits.SIGN_INS_PER_S)
+        state.attempts = Buckets(state.installation.clock, limits.SIGN_INS_AT_ONCE, limits.SIGN_INS_PER_S)
     buckets: Buckets = state.attempts
     return buckets
 
 
 def sign_in(
     request: Request,
-    site: SiteDep,
+    installation: InstallationDep,
     attempts: Annotated[Buckets, Depends(attempts_of)],
     name: Annotated[str, Form(max_length=limits.NAME_CHARS)],
     password: Annotated[str, Form(max_length=limits.PASSWORD_CHARS[1])],
@@ -64,7 +64,7 @@ def sign_in(
 ) -> Response:
     """Sign a user in: start a session."""
     _limit_attempts(request, attempts, name)
-    secret = site.accounts.sign_in(name, password)
+    secret = installation.accounts.sign_in(name, password)
     if secret is None:
         raise Refused(401, Message("wrong user name or password"), Message("try again"))
     return _with_session(RedirectResponse(_local_path(to), 303), request, secret)
@@ -72,7 +72,7 @@ def sign_in(
 
 def accept_invitation(
     request: Request,
-    site: SiteDep,
+    installation: InstallationDep,
     attempts: Annotated[Buckets, Depends(attempts_of)],
     code: Annotated[str, Form(max_length=200)],
     name: Annotated[str, Form(max_length=limits.NAME_CHARS)],
@@ -80,17 +80,17 @@ def accept_invitation(
 ) -> Response:
     """Create the account of an invitation, and start a session."""
     _limit_attempts(request, attempts, name)
-    site.accounts.accept_invitation(code, name, password)
-    site.accounts.log_action(name, Message("first sign-in"))
-    secret = site.accounts.sign_in(name, password)
+    installation.accounts.accept_invitation(code, name, password)
+    installation.accounts.log_action(name, Message("first sign-in"))
+    secret = installation.accounts.sign_in(name, password)
     if secret is None:
         raise UsageError(Message("the account was removed during sign-up"))
     return _with_session(RedirectResponse("/c", 303), request, secret)
 
 
-def sign_out(request: Request, site: SiteDep, _: VisitorDep) -> Response:
+def sign_out(request: Request, installation: InstallationDep, _: VisitorDep) -> Response:
     """End a session."""
-    site.accounts.sign_out(request.cookies.get(COOKIE, ""))
+    installation.accounts.sign_out(request.cookies.get(COOKIE, ""))
     response = RedirectResponse("/", 303)
     response.delete_cookie(COOKIE)
     return response
@@ -98,7 +98,7 @@ def sign_out(request: Request, site: SiteDep, _: VisitorDep) -> Response:
 
 def save_preferences(
     request: Request,
-    site: SiteDep,
+    installation: InstallationDep,
     visitor: VisitorDep,
     to: Annotated[str, Form(max_length=limits.TARGET_BYTES)] = "/",
     language: Annotated[Literal["en", "pt-BR", ""], Form()] = "",
@@ -115,7 +115,7 @@ def save_preferences(
     preferences = {name: value for name, value in given.items() if value}
     # Only a session has a CSRF token; all others keep their preferences in cookies.
     if visitor.csrf:
-        site.accounts.set_preferences(visitor.name, preferences)
+        installation.accounts.set_preferences(visitor.name, preferences)
         return response
     for name, value in preferences.items():
         secure = request.url.scheme == "https"

@@ -15,12 +15,15 @@ TO = "/c/main/frontier/add"
 
 
 def seeds(web: Web) -> tuple[str, ...]:
-    return saved(web.site.root, "main").config.collection.seeds
+    return saved(web.installation.root, "main").config.collection.seeds
 
 
 def scoped(web: Web, **rules: list[str]) -> None:
     change(
-        web.site.root, "main", [Edit(f"scope.{key}", Operator.SET, value) for key, value in rules.items()], WallClock()
+        web.installation.root,
+        "main",
+        [Edit(f"scope.{key}", Operator.SET, value) for key, value in rules.items()],
+        WallClock(),
     )
 
 
@@ -40,7 +43,7 @@ def test_urls_are_checked_like_seeds_and_are_seeds_then(web: Web) -> None:
     assert {"https://novo.test/a", "http://outro.test/b"} <= set(seeds(web))
     again = client.post(f"/api/v1{TO}", json={"urls": ["https://novo.test/a"]}, headers=web.token(Role.OPERATOR)).json()
     assert [(each["fate"], each["state"]) for each in again["urls"]] == [("known", "seed")]
-    (line,) = [line for _, line in web.site.accounts.logged_actions(20) if line.what == "add"]
+    (line,) = [line for _, line in web.installation.accounts.logged_actions(20) if line.what == "add"]
     assert "https://novo.test/a, http://outro.test/b" in line.detail["urls"]
 
 
@@ -96,7 +99,7 @@ def test_a_collection_gets_no_more_seeds_than_its_form_takes(web: Web, monkeypat
 
 
 def test_so_many_are_taken_at_a_time(web: Web) -> None:
-    config = saved(web.site.root, "main").config
+    config = saved(web.installation.root, "main").config
     many = [f"https://x.test/{n}" for n in range(MAX_URLS + 1)]
     with pytest.raises(WrongUrls, match="201 URLs exceed the maximum of 200 at a time"):
         check_urls(many, config, None)

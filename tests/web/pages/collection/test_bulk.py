@@ -61,7 +61,7 @@ def test_the_number_announced_is_the_number_that_leaves_the_queue(cut: Web) -> N
     assert again.status_code == 200, again.text
     assert until_done(cut)["number"] == 4
     assert queued(cut) == before
-    cut.site.close()
+    cut.installation.close()
 
 
 def test_an_empty_selection_is_reported_and_cannot_be_sent(cut: Web) -> None:  # noqa: F811
@@ -69,7 +69,7 @@ def test_an_empty_selection_is_reported_and_cannot_be_sent(cut: Web) -> None:  #
     assert "No URL matches" in page
     assert 'name="csrf" value' in page
     assert '<input type="hidden" name="contains"' not in page
-    cut.site.close()
+    cut.installation.close()
 
 
 @pytest.mark.parametrize("query", ["deed=burn", "depth=x", "source=evil", "source=refresh", f"contains={'x' * 501}"])
@@ -86,7 +86,7 @@ def test_a_viewer_sees_no_actions(cut: Web) -> None:  # noqa: F811
     client = cut.client(Role.VIEWER)
     assert "/frontier/bulk" not in client.get("/c/main/frontier").text
     assert client.get("/c/main/frontier/bulk").status_code == 403
-    cut.site.close()
+    cut.installation.close()
 
 
 def test_while_it_is_counted_the_page_waits_and_then_offers_what_was_counted(
@@ -110,16 +110,21 @@ def test_while_it_is_counted_the_page_waits_and_then_offers_what_was_counted(
     assert f'<a href="{escape(address)}">Reload</a>' in page
     (query,) = re.findall(r"topics=bulk&amp;c=main&amp;of=([^\"]+)", page)
     of = unquote_plus(unescape(query))
-    assert live_bulk(cut.site, "main", of) == {"is_counting": True, "counted": None, "number": None, "failed": ""}
+    assert live_bulk(cut.installation, "main", of) == {
+        "is_counting": True,
+        "counted": None,
+        "number": None,
+        "failed": "",
+    }
     go_on.set()
-    until(lambda: not live_bulk(cut.site, "main", of)["is_counting"], "they are counted")
-    assert live_bulk(cut.site, "main", of)["number"] == 4
+    until(lambda: not live_bulk(cut.installation, "main", of)["is_counting"], "they are counted")
+    assert live_bulk(cut.installation, "main", of)["number"] == 4
     assert "Put 4 URLs first?" in client.get(address).text
     with pytest.raises(UsageError, match="is not a filter of URLs"):
-        live_bulk(cut.site, "main", "deed=burn")
+        live_bulk(cut.installation, "main", "deed=burn")
     refused = cut.client(Role.VIEWER).get("/events?topics=bulk&c=main&of=deed%3Ddrop")
     assert refused.status_code == 403
-    cut.site.close()
+    cut.installation.close()
 
 
 def test_a_count_that_fails_is_reported_and_not_repeated_for_listeners(
@@ -139,20 +144,20 @@ def test_a_count_that_fails_is_reported_and_not_repeated_for_listeners(
     address = "/c/main/frontier/bulk?deed=drop&contains=o"
     assert 'data-live-if="failed" hidden>They could not be counted:' in client.get(address).text
     go_on.set()
-    until(lambda: not live_bulk(cut.site, "main", "contains=o")["is_counting"], "the count fails")
-    said = live_bulk(cut.site, "main", "contains=o")
+    until(lambda: not live_bulk(cut.installation, "main", "contains=o")["is_counting"], "the count fails")
+    said = live_bulk(cut.installation, "main", "contains=o")
     assert said == {
         "is_counting": False,
         "counted": None,
         "number": None,
         "failed": "frontier.sqlite: the disk is full",
     }
-    assert live_bulk(cut.site, "main", "contains=o") == said
+    assert live_bulk(cut.installation, "main", "contains=o") == said
     answer = client.get(f"/api/v1{address}")
     assert (answer.status_code, answer.json()["message"]) == (404, "frontier.sqlite: the disk is full")
     assert "the disk is full" in client.get(address).text
     assert begun == 1
-    cut.site.close()
+    cut.installation.close()
 
 
 @pytest.mark.heavy
@@ -170,4 +175,4 @@ def test_the_longest_filter_is_listened_to(cut: Web, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Hub, "open_stream", over)
     assert client.get(unescape(address)).status_code == 200
-    cut.site.close()
+    cut.installation.close()

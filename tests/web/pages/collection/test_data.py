@@ -33,7 +33,7 @@ def not_nice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def auditor_of(web: Web, program: str) -> Auditor:
     """An auditor whose child is a small program."""
-    return Auditor(web.site.root, WallClock(), (sys.executable, "-c", program))
+    return Auditor(web.installation.root, WallClock(), (sys.executable, "-c", program))
 
 
 def until_done(auditor: Auditor) -> None:
@@ -41,7 +41,7 @@ def until_done(auditor: Auditor) -> None:
 
 
 def test_space_is_what_the_files_take(web: Web) -> None:
-    root = web.site.root
+    root = web.installation.root
     found = measure_disk_use(root, "main")
     everything = sum(path.stat().st_size for path in (root.path / "main").rglob("*") if path.is_file())
     assert found.total_bytes == everything
@@ -61,7 +61,7 @@ def test_an_audit_is_made_beside_and_what_it_found_is_kept(web: Web) -> None:
     client = web.client(Role.OPERATOR)
     done = client.post("/c/main/data/audit", data={"kind": "archive", "csrf": web.csrf(client)})
     assert (done.status_code, done.headers["location"]) == (303, "/c/main/data")
-    until_done(web.site.auditor)
+    until_done(web.installation.auditor)
     rows = {row["kind"]: row for row in client.get("/api/v1/c/main/data").json()["audits"]}
     assert rows["archive"]["violations"] == 0
     assert rows["archive"]["checked"] > 4
@@ -71,11 +71,11 @@ def test_an_audit_is_made_beside_and_what_it_found_is_kept(web: Web) -> None:
     every = web.client(Role.VIEWER).get("/api/v1/settings/data").json()["collections"]
     assert [(each["name"], each["audits"][0]["violations"]) for each in every] == [("main", 0)]
     assert "all well" in client.get("/settings/data").text
-    assert "audit" in [line.what for _, line in web.site.accounts.logged_actions(5)]
+    assert "audit" in [line.what for _, line in web.installation.accounts.logged_actions(5)]
 
 
 def test_what_an_audit_complains_of_is_shown(web: Web) -> None:
-    root = web.site.root
+    root = web.installation.root
     archives = [cell.archive for cell in root.collection("main").cells()]
     (file,) = [path for archive in archives for path in archive.glob("*.warc.gz")][:1]
     with file.open("r+b") as opened:
@@ -89,7 +89,7 @@ def test_what_an_audit_complains_of_is_shown(web: Web) -> None:
 
 
 def test_politeness_and_index_are_audited_too_and_a_result_that_cannot_be_stored_is_reported(web: Web) -> None:
-    root, clock = web.site.root, WallClock()
+    root, clock = web.installation.root, WallClock()
     for kind in (AuditKind.POLITENESS, AuditKind.INDEX):
         found = audit(root, "main", kind, clock)
         kept = last_audit(root.collection("main"), kind)
@@ -121,13 +121,13 @@ def test_one_audit_at_a_time_and_one_that_fails_says_why(web: Web) -> None:
     broken.start("main", AuditKind.INDEX)
     until_done(broken)
     assert broken.failure("main", AuditKind.INDEX) == "error: so and so"
-    web.site.auditor = broken
+    web.installation.auditor = broken
     assert "error: so and so" in web.client(Role.OPERATOR).get("/c/main/data").text
 
 
 def test_a_failure_is_distinguished_from_faults_that_were_found(web: Web) -> None:
     """Both end with status 1; what was printed tells them apart. Beside a failure the last result stands."""
-    audit(web.site.root, "main", AuditKind.INDEX, WallClock())
+    audit(web.installation.root, "main", AuditKind.INDEX, WallClock())
     said = '{"error": "CorruptFile", "message": "frontier.sqlite: so and so", "next": ""}'
     for program, failure in (
         (f"import sys; print({said!r}); sys.exit(1)", "frontier.sqlite: so and so"),
@@ -136,10 +136,10 @@ def test_a_failure_is_distinguished_from_faults_that_were_found(web: Web) -> Non
         ('print(\'{"checked": 1200, "violations": 2, "details": []}\'); raise SystemExit(1)',
          "1,200 checked, 2 errors; the result could not be saved in audits/index.json"),
     ):  # fmt: skip
-        web.site.auditor = auditor_of(web, program)
-        web.site.auditor.start("main", AuditKind.INDEX)
-        until_done(web.site.auditor)
-        assert web.site.auditor.failure("main", AuditKind.INDEX) == failure
+        web.installation.auditor = auditor_of(web, program)
+        web.installation.auditor.start("main", AuditKind.INDEX)
+        until_done(web.installation.auditor)
+        assert web.installation.auditor.failure("main", AuditKind.INDEX) == failure
         page = web.client(Role.VIEWER).get("/c/main/data").text
         assert failure in page
         assert "all well" in page
@@ -149,8 +149,8 @@ def test_a_failure_is_distinguished_from_faults_that_were_found(web: Web) -> Non
 def test_a_collection_that_cannot_be_audited_says_why(web: Web) -> None:
     made = {"name": "novo", "settings": {"collection": {"seeds": ["https://novo.test/"]}}}
     assert web.client().post("/api/v1/c", json=made, headers=web.token(Role.ADMIN)).status_code in (200, 201)
-    web.site.auditor.start("novo", AuditKind.INDEX)
-    until_done(web.site.auditor)
+    web.installation.auditor.start("novo", AuditKind.INDEX)
+    until_done(web.installation.auditor)
     (row,) = [row for row in web.client(Role.VIEWER).get("/api/v1/c/novo/data").json()["audits"] if row["failure"]]
     assert (row["kind"], row["ended"]) == ("index", None)
     assert "novo" in row["failure"]
@@ -189,7 +189,7 @@ def test_bad_visit_requests_are_refused(web: Web) -> None:
 
 
 def test_the_commands_of_a_backup_name_the_folder_to_those_who_may_copy_it(web: Web) -> None:
-    path = str(web.site.root.path)
+    path = str(web.installation.root.path)
     seen = {role: web.client(role).get("/api/v1/c/main/data").text for role in (Role.VIEWER, Role.OPERATOR)}
     assert path in seen[Role.OPERATOR]
     assert path not in seen[Role.VIEWER]
@@ -207,7 +207,7 @@ def test_a_backup_is_made_while_no_collection_of_the_folder_is_crawled(web: Web)
     assert web.client().post("/api/v1/c", json=made, headers=web.token(Role.ADMIN)).status_code in (200, 201)
     viewer = web.client(Role.VIEWER)
     assert "No crawl runs now." in viewer.get("/c/main/data").text
-    with closing(CrawlReports(web.site.root.path / "control.sqlite")) as control:
+    with closing(CrawlReports(web.installation.root.path / "control.sqlite")) as control:
         control.begin("outra", WallClock().now_s())
         twin, page = viewer.get("/api/v1/c/main/data").json(), viewer.get("/c/main/data").text
         control.end("outra")
@@ -218,10 +218,10 @@ def test_a_backup_is_made_while_no_collection_of_the_folder_is_crawled(web: Web)
 
 def test_a_page_is_not_loaded_again_by_itself_while_an_audit_is_made(web: Web) -> None:
     """WCAG 2.2.1: somebody may be reading; there is a link."""
-    web.site.auditor = auditor_of(web, "import time; time.sleep(600)")
-    web.site.auditor.start("main", AuditKind.INDEX)
+    web.installation.auditor = auditor_of(web, "import time; time.sleep(600)")
+    web.installation.auditor.start("main", AuditKind.INDEX)
     page = web.client(Role.VIEWER).get("/c/main/data")
-    web.site.auditor.close()
+    web.installation.auditor.close()
     assert "<progress" in page.text
     assert '<a href="/c/main/data">Reload</a>' in page.text
     assert "refresh" not in page.headers
@@ -239,7 +239,7 @@ def test_the_list_of_all_collections_waits_a_moment_for_all_of_them_together(
         return None, None
 
     monkeypatch.setattr("teia.web.pages.collection.data._disk_use", space)
-    monkeypatch.setattr(type(web.site), "names", lambda _: ["main"] * 20)
+    monkeypatch.setattr(type(web.installation), "names", lambda _: ["main"] * 20)
     assert web.client(Role.VIEWER).get("/settings/data").status_code == 200
     assert len(patience) == 20
     assert sum(patience) <= 0.11

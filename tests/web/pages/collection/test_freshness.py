@@ -45,7 +45,7 @@ def test_what_there_is_what_can_be_kept_and_what_nobody_exceeds_are_shown_as_the
     web: Web, monkeypatch: pytest.MonkeyPatch, fresh: float, best: float, possible: float
 ) -> None:
     """UX acceptance 19, and the policy line of 2.9."""
-    found = SimpleNamespace(value=report(fresh, best, possible), time_s=web.site.clock.now_s())
+    found = SimpleNamespace(value=report(fresh, best, possible), time_s=web.installation.clock.now_s())
     monkeypatch.setattr("teia.web.pages.collection.freshness.report_of", lambda *_: found)
     client = web.client(Role.VIEWER)
     twin, page = client.get("/api/v1/c/main/freshness").json(), client.get("/c/main/freshness").text
@@ -72,7 +72,7 @@ def test_the_list_of_hosts_has_the_same_numbers_under_the_same_names(web: Web) -
     assert (before["fresh"], before["best"], before["possible"]) == (None, None, None)
     told = report(0.814, 0.849, 0.877)
     told = replace(told, rows=(replace(told.rows[0], host=before["host"]),))
-    web.site.cache.store(("freshness", "main"), told, web.site.clock.now_s())
+    web.installation.cache.store(("freshness", "main"), told, web.installation.clock.now_s())
     (row,) = client.get("/api/v1/c/main/hosts").json()["rows"]
     assert (row["fresh"], row["best"], row["possible"]) == (0.814, 0.849, 0.877)
     (in_csv,) = csv.DictReader(io.StringIO(client.get("/c/main/hosts.csv").text))
@@ -89,7 +89,7 @@ def test_before_enough_was_seen_again_nothing_is_claimed(web: Web) -> None:
 
 
 def test_how_it_went_has_gaps_and_its_bound_beside_it(web: Web) -> None:
-    control, now_s = CrawlReports(web.site.root.path / "control.sqlite"), web.site.clock.now_s()
+    control, now_s = CrawlReports(web.installation.root.path / "control.sqlite"), web.installation.clock.now_s()
     for n in (100, 99, 98, 50, 49):
         control.note_point("main", FINE_S, now_s - FINE_S * n, (n, n, 1, 1, 0.9 - n / 1_000, 0.85, 0.91))
     control.note_point("main", COARSE_S, now_s - 4_000, (1, 1, 1, 1, None, None))  # as older versions wrote it
@@ -105,8 +105,8 @@ def test_how_it_went_has_gaps_and_its_bound_beside_it(web: Web) -> None:
 
 def test_what_is_true_in_the_lab_has_its_own_mark(web: Web) -> None:
     """UX 2.9: in the lab also true freshness, measured; nowhere else."""
-    client, now_s = web.client(Role.VIEWER), web.site.clock.now_s()
-    with closing(CrawlReports(web.site.root.path / "control.sqlite")) as control:
+    client, now_s = web.client(Role.VIEWER), web.installation.clock.now_s()
+    with closing(CrawlReports(web.installation.root.path / "control.sqlite")) as control:
         for n in (3, 2, 1):
             control.note_point("main", FINE_S, now_s - FINE_S * n, (n, n, 1, 1, 0.9, 0.85, 0.91))
         address = "/c/main/freshness?window=15min"
@@ -128,15 +128,15 @@ def test_the_last_report_is_there_when_the_server_starts_again(web: Web) -> None
     """It may take long to find; until there is a new one the last is shown, with its age."""
     client = web.client(Role.VIEWER)
     first = client.get("/api/v1/c/main/freshness").json()
-    stored = web.site.root.path / "main" / "freshness.json"
+    stored = web.installation.root.path / "main" / "freshness.json"
     assert stored.exists()
-    again = AnswerCache(web.site.clock)
-    web.site.cache.close()
-    web.site.cache = again
-    _load_stored(web.site, "main")
+    again = AnswerCache(web.installation.clock)
+    web.installation.cache.close()
+    web.installation.cache = again
+    _load_stored(web.installation, "main")
     found = again.last(("freshness", "main"))
     assert found is not None
     assert (found.value.pages, found.value.hosts) == (first["pages"], first["hosts"])
     stored.write_bytes(b'{"no": "report"}')
-    web.site.cache = AnswerCache(web.site.clock)
+    web.installation.cache = AnswerCache(web.installation.clock)
     assert client.get("/api/v1/c/main/freshness").json()["pages"] == first["pages"], "what makes no sense is not used"

@@ -48,8 +48,8 @@ def test_hosts_are_found_by_what_is_in_their_way(web: Web) -> None:
     """UX 2.7: every reason with how many hosts have it; asking for it gives those."""
     client = web.client(Role.VIEWER)
     assert set(client.get("/api/v1/c/main/hosts").json()["reasons"].values()) == {0}
-    change(web.site.root, "main", [Edit("courtesy.paused", Operator.ADD, "x.test")], web.site.clock)
-    web.site.cache.invalidate(("hosts", "main"))
+    change(web.installation.root, "main", [Edit("courtesy.paused", Operator.ADD, "x.test")], web.installation.clock)
+    web.installation.cache.invalidate(("hosts", "main"))
     found = client.get("/api/v1/c/main/hosts?reason=paused").json()
     assert [row["reasons"] for row in found["rows"]] == [["paused"]]
     assert (found["reasons"]["paused"], found["reasons"]["parked"]) == (1, 0)
@@ -91,7 +91,7 @@ def test_a_host_whose_pages_are_kept_fresh_says_what_a_week_has_for_them(web: We
     """UX 2.7: the plan gives so many visits a week to known pages."""
     client = web.client(Role.VIEWER)
     assert client.get("/api/v1/c/main/hosts/x.test").json()["plan"] is None
-    change(web.site.root, "main", [Edit("refresh.keep", Operator.SET, True)], web.site.clock)
+    change(web.installation.root, "main", [Edit("refresh.keep", Operator.SET, True)], web.installation.clock)
     plan = client.get("/api/v1/c/main/hosts/x.test").json()["plan"]
     assert plan["known"] > 0
     assert f"The plan gives {plan['known']:,} visits a week to known pages" in client.get("/c/main/hosts/x.test").text
@@ -133,11 +133,11 @@ def test_an_operator_treats_a_host_and_it_is_written_down(web: Web) -> None:
         return twin
 
     assert do("pause")["is_paused"] is True
-    assert web.site.config("main").courtesy.paused == ("x.test",)
+    assert web.installation.config("main").courtesy.paused == ("x.test",)
     assert "left alone" in client.get("/c/main/hosts").text
     assert do("resume")["is_paused"] is False
     assert do("block")["is_blocked"] is True
-    assert web.site.config("main").scope.exclude == ("host:x.test",)
+    assert web.installation.config("main").scope.exclude == ("host:x.test",)
     assert do("unblock")["is_blocked"] is False
     twin = do("delay", delay_s="20")
     assert twin["own_delay_s"] == 20
@@ -146,14 +146,14 @@ def test_an_operator_treats_a_host_and_it_is_written_down(web: Web) -> None:
     assert do("robots")["rereads"]
     page = client.get(to).text
     assert "read anew as soon as a crawl may ask it" in page
-    noted = [each.what for _, each in web.site.accounts.logged_actions(10)]
+    noted = [each.what for _, each in web.installation.accounts.logged_actions(10)]
     deeds = ["robots", "delay", "delay", "unblock", "block", "resume", "pause"]
     assert noted[:7] == [f"treat host: {deed}" for deed in deeds]
 
 
 def test_a_shorter_delay_needs_somebody_who_agreed_and_a_budget_is_set_by_form(web: Web) -> None:
     """UX 2.7: who agreed is shown and written down; below a second an admin decides; each can be taken back."""
-    change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
+    change(web.installation.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.installation.clock)
     client, to = web.client(Role.OPERATOR), "/c/main/hosts/x.test"
 
     def do(**sent: str) -> dict[str, Any]:
@@ -165,20 +165,20 @@ def test_a_shorter_delay_needs_somebody_who_agreed_and_a_budget_is_set_by_form(w
     twin = do(deed="delay", delay_s="2,5", agreed_by="Ana Souza <b>,  e-mail of 12 Nov")
     assert (twin["own_delay_s"], twin["agreed_by"]) == (2.5, "Ana Souza <b>, e-mail of 12 Nov")
     assert twin["now"]["delay_s"] == 2.5, "a pass is sooner done"
-    assert web.site.config("main").courtesy.agreed_delays == ("x.test=2.5 Ana Souza <b>, e-mail of 12 Nov",)
+    assert web.installation.config("main").courtesy.agreed_delays == ("x.test=2.5 Ana Souza <b>, e-mail of 12 Nov",)
     page = client.get(to).text
     assert "agreed with <bdi>Ana Souza &lt;b&gt;, e-mail of 12 Nov</bdi>" in page
-    change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 2.0)], web.site.clock)
+    change(web.installation.root, "main", [Edit("courtesy.delay_s", Operator.SET, 2.0)], web.installation.clock)
     assert "It rests less than all others" not in client.get(to).text, "all others rest less still"
-    change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
-    noted = web.site.accounts.logged_actions(1)[0][1]
+    change(web.installation.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.installation.clock)
+    noted = web.installation.accounts.logged_actions(1)[0][1]
     assert (noted.what, noted.detail["delay_s"]) == ("treat host: delay", ["5", "2.5"])
     assert noted.detail["agreed_by"] == ["", "Ana Souza <b>, e-mail of 12 Nov"]
     assert do(deed="delay", delay_s="20")["agreed_by"] == "", "a longer rest ends what was agreed"
     assert do(deed="delay", delay_s="")["own_delay_s"] is None
     assert do(deed="budget", requests="1,000")["own_budget"] == 1_000
-    assert web.site.config("main").limits.host_budgets == ("x.test=1000",)
-    assert web.site.accounts.logged_actions(1)[0][1].detail["requests"] == ["1000000", "1000"]
+    assert web.installation.config("main").limits.host_budgets == ("x.test=1000",)
+    assert web.installation.accounts.logged_actions(1)[0][1].detail["requests"] == ["1000000", "1000"]
     assert "A budget of its own: 1,000 requests in all." in client.get(to).text
     assert do(deed="budget", requests="")["own_budget"] is None
 
@@ -189,16 +189,16 @@ WRONG += [("budget", "requests", number) for number in ("x", "0", "-1", "9999999
 
 @pytest.mark.parametrize(("deed", "field", "text"), WRONG)
 def test_what_a_host_cannot_be_given_is_refused_with_its_field(web: Web, deed: str, field: str, text: str) -> None:
-    change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
+    change(web.installation.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.installation.clock)
     sent = {"deed": deed, field: text, "agreed_by": "Ana Souza"}
     answer = web.client().post("/api/v1/c/main/hosts/x.test", json=sent, headers=web.token(Role.OPERATOR))
     assert (answer.status_code, answer.json()["field"]) == (400, field)
-    courtesy = web.site.config("main").courtesy
+    courtesy = web.installation.config("main").courtesy
     assert (courtesy.host_delays, courtesy.agreed_delays) == ((), ())
 
 
 def test_a_form_that_cannot_be_comes_back_with_what_was_typed(web: Web) -> None:
-    change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
+    change(web.installation.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.installation.clock)
     client, to = web.client(Role.OPERATOR), "/c/main/hosts/x.test"
     sent = {"deed": "delay", "delay_s": "2.75", "agreed_by": 'J"', "csrf": web.csrf(client)}
     answer = client.post(to, data=sent, headers={"accept-language": "pt-BR"})
@@ -212,20 +212,25 @@ def test_a_form_that_cannot_be_comes_back_with_what_was_typed(web: Web) -> None:
 
 
 def test_less_than_a_second_is_for_an_admin_and_nobody_agrees_without_a_name(web: Web) -> None:
-    change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
+    change(web.installation.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.installation.clock)
     to, sent = "/api/v1/c/main/hosts/x.test", {"deed": "delay", "delay_s": "0.5", "agreed_by": "Ana Souza"}
     by_operator = web.client().post(to, json=sent, headers=web.token(Role.OPERATOR)).json()
     assert (by_operator["field"], "an admin must approve" in by_operator["message"]) == ("delay_s", True)
     nobody = web.client().post(to, json={**sent, "agreed_by": " "}, headers=web.token(Role.ADMIN)).json()
     assert (nobody["field"], "enter who approved" in nobody["message"]) == ("agreed_by", True)
     assert web.client().post(to, json=sent, headers=web.token(Role.ADMIN)).status_code == 200
-    assert web.site.config("main").courtesy.agreed_delays == ("x.test=0.5 Ana Souza",)
+    assert web.installation.config("main").courtesy.agreed_delays == ("x.test=0.5 Ana Souza",)
 
 
 def test_a_change_about_a_host_takes_back_none_about_another(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two people at the same time: one withdraws an agreement between the other's look and deed."""
     about_y = {"courtesy.delay_s": 5.0, "courtesy.agreed_delays": ["y.test=1 Rui Lima"]}
-    change(web.site.root, "main", [Edit(key, Operator.SET, value) for key, value in about_y.items()], web.site.clock)
+    change(
+        web.installation.root,
+        "main",
+        [Edit(key, Operator.SET, value) for key, value in about_y.items()],
+        web.installation.clock,
+    )
 
     def late(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> SettingsChange:
         change(root, name, [Edit("courtesy.agreed_delays", Operator.SET, [])], clock)
@@ -236,19 +241,19 @@ def test_a_change_about_a_host_takes_back_none_about_another(web: Web, monkeypat
     sent = {"deed": "delay", "delay_s": "2", "agreed_by": "Ana Souza"}
     to = "/api/v1/c/main/hosts/x.test"
     assert web.client().post(to, json=sent, headers=web.token(Role.OPERATOR)).status_code == 200
-    assert web.site.config("main").courtesy.agreed_delays == ("x.test=2 Ana Souza",)
+    assert web.installation.config("main").courtesy.agreed_delays == ("x.test=2 Ana Souza",)
     own = {"own_delay_s": ["", "2"], "delay_s": ["5", "2"], "agreed_by": ["", "Ana Souza"]}
-    noted = web.site.accounts.logged_actions(1)[0][1].detail
+    noted = web.installation.accounts.logged_actions(1)[0][1].detail
     assert noted == {"collection": "main", "host": "x.test", **own}, "nothing that somebody else did"
 
 
 def test_a_delay_of_its_own_that_is_as_long_as_everybodys_is_written_down(web: Web) -> None:
     """It stays when everybody's becomes another."""
-    change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
+    change(web.installation.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.installation.clock)
     for delay_s, noted in (("5", ["", "5"]), ("", ["5", ""])):
         sent = {"deed": "delay", "delay_s": delay_s}
         web.client().post("/api/v1/c/main/hosts/x.test", json=sent, headers=web.token(Role.OPERATOR))
-        detail = web.site.accounts.logged_actions(1)[0][1].detail
+        detail = web.installation.accounts.logged_actions(1)[0][1].detail
         assert detail == {"collection": "main", "host": "x.test", "own_delay_s": noted}
 
 
@@ -264,7 +269,7 @@ def test_a_delay_that_a_stopped_crawl_did_not_hear_of_is_written_down_all_the_sa
     monkeypatch.setattr("teia.web.pages.collection.host.change", unheard)
     sent, to = {"deed": "delay", "delay_s": "20"}, "/api/v1/c/main/hosts/x.test"
     assert web.client().post(to, json=sent, headers=web.token(Role.OPERATOR)).status_code == 404
-    assert [each.what for _, each in web.site.accounts.logged_actions(1)] == ["treat host: delay"] * is_written
+    assert [each.what for _, each in web.installation.accounts.logged_actions(1)] == ["treat host: delay"] * is_written
 
 
 def test_a_viewer_sees_no_buttons(web: Web) -> None:
@@ -282,7 +287,7 @@ def test_a_host_shows_how_far_what_it_says_of_changes_is_believed(web: Web) -> N
         honest.note_visit(changed=True, unchanged_probability=0.9)
         honest.note_change(announced=True)
         lying.note_visit(changed=False, unchanged_probability=0.9)
-    for folder in web.site.root.collection("main").cells():
+    for folder in web.installation.root.collection("main").cells():
         cell = FrontierCell(folder.frontier)
         for slot, host_id in cell.db.execute("SELECT slot, host_id FROM hosts").fetchall():
             voices = [(SignalKind.SITEMAP, honest.encode()), (SignalKind.FEED, lying.encode())]

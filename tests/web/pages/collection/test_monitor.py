@@ -31,7 +31,7 @@ LIVE: dict[str, Any] = {
 @pytest.fixture
 def running(web: Web) -> Iterator[CrawlReports]:
     """A crawl that runs, as far as its account says."""
-    control, now_s = CrawlReports(web.site.root.path / "control.sqlite"), web.site.clock.now_s()
+    control, now_s = CrawlReports(web.installation.root.path / "control.sqlite"), web.installation.clock.now_s()
     account = web.client(Role.VIEWER).get("/api/v1/c/main/status").json()
     account |= {"state": "running", "pages": 1_204_511, "urls_queued": 5, "live": LIVE}
     control.begin("main", now_s)
@@ -83,7 +83,7 @@ def test_what_needs_a_person_is_on_the_page(web: Web, running: CrawlReports) -> 
     assert run is not None
     seeds = [f"http://y.test/{XSS}: dns"]
     account = {**run.account, "live": {**LIVE, "early": 2}, "failed_seeds": seeds}
-    running.write_account("main", account, web.site.clock.now_s())
+    running.write_account("main", account, web.installation.clock.now_s())
     client = web.client(Role.VIEWER)
     needs = client.get("/api/v1/c/main/status").json()["needs"]
     assert [alert["kind"] for alert in needs] == ["early", "seeds"]
@@ -98,7 +98,7 @@ def test_the_bounds_of_freshness_move_with_the_estimate(web: Web, running: Crawl
     message = {"pages": 900, "visited_again": 800, "fresh": 0.9, "fresh_error": 0.01, "best": 0.85, "possible": 0.93}
     run = running.running_crawl("main")
     assert run is not None
-    running.write_account("main", {**run.account, "freshness": message}, web.site.clock.now_s())
+    running.write_account("main", {**run.account, "freshness": message}, web.installation.clock.now_s())
     page = web.client(Role.VIEWER).get("/c/main").text
     for name, text in (("fresh", "90.0%"), ("best", "85.0%"), ("possible", "93.0%")):
         assert re.search(rf'data-live="freshness.{name}" data-as="percent:1">{text}<', page), name
@@ -144,5 +144,8 @@ def test_a_warning_is_set_aside_and_shown_again(web: Web, monkeypatch: pytest.Mo
     monkeypatch.setattr("teia.web.pages.collection.monitor.measure_disk", lambda *_: Disk(0.06, 0.05))
     assert (send("restore"), send("restore")) == (303, 404)
     assert client.get("/api/v1/c/main/status").json()["needs"]
-    assert [each.what for _, each in web.site.accounts.logged_actions(2)] == ["warning: restore", "warning: dismiss"]
+    assert [each.what for _, each in web.installation.accounts.logged_actions(2)] == [
+        "warning: restore",
+        "warning: dismiss",
+    ]
     assert "Dismiss" not in web.client(Role.VIEWER).get("/c/main").text

@@ -43,8 +43,8 @@ def cut(stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Web:
     monkeypatch.setattr("teia.web.limits.SIGN_INS_AT_ONCE", 1_000)
     data, clock = tmp_path / "data", WallClock()
     shutil.copytree(stopped, data)
-    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
-    return Web(app_of(site), site)
+    installation = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    return Web(app_of(installation), installation)
 
 
 def test_what_waits_is_listed_in_its_order_with_why(cut: Web) -> None:
@@ -61,7 +61,7 @@ def test_what_waits_is_listed_in_its_order_with_why(cut: Web) -> None:
     assert status["finish"]["host"] == "x.test"
     assert status["finish"]["seconds"] == pytest.approx(7 * status["finish"]["slot_s"], abs=0.1)
     assert "/hosts/x.test" in client.get("/c/main").text
-    cut.site.close()
+    cut.installation.close()
 
 
 def test_filters_and_pages(cut: Web) -> None:
@@ -80,7 +80,7 @@ def test_filters_and_pages(cut: Web) -> None:
     assert "Nothing that waits is like that" in client.get("/c/main/frontier?contains=zzz").text
     for query in ("depth=x", "n=1000", "offset=-1", "source=evil"):
         assert client.get(f"/c/main/frontier?{query}").status_code == 400, query
-    cut.site.close()
+    cut.installation.close()
 
 
 def test_the_reasons_of_the_list_are_those_that_are_counted(cut: Web) -> None:
@@ -97,7 +97,7 @@ def test_the_reasons_of_the_list_are_those_that_are_counted(cut: Web) -> None:
     operator = cut.client(Role.OPERATOR)
     assert "Drop…" in operator.get("/c/main/frontier").text
     assert "Drop…" not in operator.get("/c/main/frontier?why=behind").text, "a deed does not go by reasons"
-    cut.site.close()
+    cut.installation.close()
 
 
 def test_all_that_waits_can_be_taken_along(cut: Web) -> None:
@@ -117,7 +117,7 @@ def test_all_that_waits_can_be_taken_along(cut: Web) -> None:
     assert client.get("/c/main/frontier.jsonl?host=y.test").text == ""
     assert client.get("/c/main/frontier.jsonl?depth=x").status_code == 400
     assert "frontier.jsonl?why=behind" in client.get("/c/main/frontier?why=behind").text
-    cut.site.close()
+    cut.installation.close()
 
 
 def test_an_export_reads_a_little_at_a_time_and_gives_its_turn_back(cut: Web, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,15 +126,15 @@ def test_an_export_reads_a_little_at_a_time_and_gives_its_turn_back(cut: Web, mo
     whole = client.get("/c/main/frontier.jsonl").text
     assert len({json.loads(line)["url"] for line in whole.splitlines()}) == 7
     for _ in range(2):
-        assert cut.site.export_slots.acquire(blocking=False)
+        assert cut.installation.export_slots.acquire(blocking=False)
     assert client.get("/c/main/frontier.jsonl").status_code == 429
-    cut.site.export_slots.release()
+    cut.installation.export_slots.release()
     assert client.get("/c/main/frontier.jsonl").text == whole
     monkeypatch.setattr("teia.web.limits.EXPORT_S", -1.0)
     cut_short = client.get("/c/main/frontier.jsonl").text.splitlines()
     assert json.loads(cut_short[-1])["error"] == "too_long"
-    cut.site.export_slots.release()
-    cut.site.close()
+    cut.installation.export_slots.release()
+    cut.installation.close()
 
 
 @pytest.mark.parametrize("spec_version", ["2.3", "2.4"])
@@ -151,9 +151,9 @@ def test_who_stops_reading_an_export_gives_the_turn_back(
         await asyncio.Event().wait()
 
     scope = {"type": "http", "asgi": {"spec_version": spec_version}}
-    asyncio.run(as_lines(cut.site, "main", QueueFilter())(scope, receive, send))
-    assert all(cut.site.export_slots.acquire(timeout=60) for _ in range(limits.EXPORTS_AT_ONCE))
-    cut.site.close()
+    asyncio.run(as_lines(cut.installation, "main", QueueFilter())(scope, receive, send))
+    assert all(cut.installation.export_slots.acquire(timeout=60) for _ in range(limits.EXPORTS_AT_ONCE))
+    cut.installation.close()
 
 
 def test_an_export_that_fails_says_so(cut: Web, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,18 +171,18 @@ def test_an_export_that_fails_says_so(cut: Web, monkeypatch: pytest.MonkeyPatch)
         last = json.loads(client.get("/c/main/frontier.jsonl").text.splitlines()[-1])
         assert (last["error"], last["message"]) == ("interrupted", "frontier.sqlite: so and so")
     assert client.get("/c/main/frontier.jsonl").text.count("\n") == 7, "the turns are given back"
-    cut.site.close()
+    cut.installation.close()
 
 
 @pytest.mark.parametrize(("weights", "most"), [("equal", 1.0), ("in_links", 2.0), ("pagerank", 2.0)])
 def test_what_a_page_weighs_is_shown(cut: Web, weights: str, most: float) -> None:
-    path = cut.site.root.path / "main" / "teia.toml"
+    path = cut.installation.root.path / "main" / "teia.toml"
     path.write_text(path.read_text() + f'\n[refresh]\nweights = "{weights}"\n')
     client = cut.client(Role.VIEWER)
     found = client.get("/api/v1/c/main/frontier").json()
     assert (found["weights"], found["rows"][0]["weight"]) == (weights, most), "one page links to it"
     assert f'data-label="weight">{most:.2f}</td>' in client.get("/c/main/frontier").text
-    cut.site.close()
+    cut.installation.close()
 
 
 def test_an_empty_queue_is_reported(web: Web) -> None:
@@ -190,7 +190,7 @@ def test_an_empty_queue_is_reported(web: Web) -> None:
     assert "Nothing waits." in client.get("/c/main/frontier").text
     assert client.get("/api/v1/c/main/frontier").json()["next_run"] is None
     edits = [Edit("schedule.start", Operator.SET, "2099-01-03 02:00"), Edit("schedule.every", Operator.SET, "7 days")]
-    change(web.site.root, "main", edits, web.site.clock)
+    change(web.installation.root, "main", edits, web.installation.clock)
     assert client.get("/api/v1/c/main/frontier").json()["next_run"].startswith("2099-01-03T02:00")
     assert "The next run begins" in client.get("/c/main/frontier").text
 
@@ -213,8 +213,8 @@ def test_other_orders_of_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     settings = {"limits__pages": 6, "refresh__weights": "in_links", "courtesy__delay_s": 0.6}  # found in two seconds
     data = crawl_web(ScriptedWeb(sites), tmp_path, "x.test/", "y.test/", **settings).data
     clock = WallClock()
-    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
-    client = Web(app_of(site), site).client(Role.VIEWER)
+    installation = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    client = Web(app_of(installation), installation).client(Role.VIEWER)
 
     def rows(query: str) -> list[dict[str, Any]]:
         answer = client.get(f"/api/v1/c/main/frontier?{query}")
@@ -232,4 +232,4 @@ def test_other_orders_of_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "the first 1,000 that would be taken" in page
     assert "offset=4&amp;sort=weight" in page
     assert client.get("/c/main/frontier?sort=evil").status_code == 400
-    site.close()
+    installation.close()

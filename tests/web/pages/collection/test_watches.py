@@ -25,7 +25,7 @@ def subscribed(web: Web, **asked: str) -> dict[str, str]:
 
 
 def tell(web: Web, made: dict[str, str], items: list[dict[str, object]]) -> None:
-    store = open_subscriptions(web.site.root.collection("main").subscriptions)
+    store = open_subscriptions(web.installation.root.collection("main").subscriptions)
     of = store.get(made["id"])
     assert of is not None
     with transaction(store.db):
@@ -49,7 +49,7 @@ def test_a_form_begins_a_subscription_and_shows_its_secret_once(web: Web) -> Non
     assert "whsec_" not in listed.text
     assert "key=abc" not in listed.text
     assert ("<wbr>hook" in listed.text, "test/<wbr>…" in listed.text) == (False, True)
-    (line,) = [each for _, each in web.site.accounts.logged_actions(5) if each.what == "watch"]
+    (line,) = [each for _, each in web.installation.accounts.logged_actions(5) if each.what == "watch"]
     assert line.detail == {"collection": "main", "watched": url, "webhook": "b.test"}
 
 

@@ -43,16 +43,16 @@ def evil(evil_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     data = tmp_path_factory.mktemp("served") / "data"
     shutil.copytree(evil_data, data)
     clock = WallClock()
-    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
-    web = Web(app_of(site), site)
+    installation = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    web = Web(app_of(installation), installation)
     web.client().get(seen(web, "/perigo")["frame"])  # starts the process that reads captures, for all tests
     yield web
-    site.close()
+    installation.close()
 
 
 def seen(evil: Web, path: str, kind: str = "copy", **query: Any) -> dict[str, Any]:
     """The JSON twin of a copy, a diff or a page."""
-    url = url_of(evil.site.root.path, path)
+    url = url_of(evil.installation.root.path, path)
     answer = evil.client().get(f"/api/v1/c/main/{kind}", params={"url": url, **query})
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
@@ -143,14 +143,14 @@ def test_an_address_that_was_not_signed_leads_nowhere(evil: Web, bad: str) -> No
 def test_a_signed_address_is_for_one_record_and_ten_minutes(evil: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = seen(evil, "/other")["frame"]
     plain, _, signature = frame.removeprefix("/raw/").partition(".")
-    signer = Signer(evil.site)
+    signer = Signer(evil.installation)
     place = signer.verify(f"{plain}.{signature}")
     assert place is not None
     other = signer.sign(SignedRecord(place.kind, place.collection, place.cell, place.file, place.offset + 1))
     forged = other.removeprefix("/raw/").partition(".")[0]
     assert evil.client().get(f"/raw/{forged}.{signature}").status_code == 404
     assert evil.client().get(frame).status_code == 200
-    now_s = evil.site.clock.now_s()
+    now_s = evil.installation.clock.now_s()
     monkeypatch.setattr(WallClock, "now_s", lambda _: now_s + limits.RAW_S + 2)
     assert evil.client().get(frame).status_code == 404
 
@@ -211,9 +211,9 @@ def test_source_is_numbered_text(evil: Web) -> None:
 
 def test_who_may_read_a_copy_sees_its_pictures_though_the_frame_knows_nobody(evil: Web) -> None:
     """Copies that are not for everybody: the frame's own requests carry no cookie, and its signature is enough."""
-    url = url_of(evil.site.root.path, "/perigo")
+    url = url_of(evil.installation.root.path, "/perigo")
     shut = [Edit(key, Operator.SET, False) for key in ("public.search", "public.copies")]
-    change(evil.site.root, "main", shut, evil.site.clock)
+    change(evil.installation.root, "main", shut, evil.installation.clock)
     try:
         assert evil.client().get("/api/v1/c/main/copy", params={"url": url}).status_code in (403, 404)
         copy = evil.client(Role.VIEWER).get("/api/v1/c/main/copy", params={"url": url}).json()
@@ -222,7 +222,12 @@ def test_who_may_read_a_copy_sees_its_pictures_though_the_frame_knows_nobody(evi
         picture = frame.text.partition('alt="nossa" src="')[2].partition('"')[0]
         assert evil.client().get(picture).status_code == 200
     finally:
-        change(evil.site.root, "main", [Edit(edit.key, Operator.SET, True) for edit in shut], evil.site.clock)
+        change(
+            evil.installation.root,
+            "main",
+            [Edit(edit.key, Operator.SET, True) for edit in shut],
+            evil.installation.clock,
+        )
 
 
 # ---- what changed ---------------------------------------------------------------------------------------------------
@@ -246,12 +251,12 @@ def test_a_diff_marks_exactly_the_words_that_changed(evil: Web) -> None:
 def test_a_change_of_markup_alone_counts_as_the_same(evil: Web) -> None:
     diff = seen(evil, "/markup", "diff")["comparison"]
     assert (diff["is_same_bytes"], diff["is_same_text"], diff["removed"]) == (False, True, 0)
-    page = evil.client().get("/c/main/diff", params={"url": url_of(evil.site.root.path, "/markup")}).text
+    page = evil.client().get("/c/main/diff", params={"url": url_of(evil.installation.root.path, "/markup")}).text
     assert "counted as the same" in page
 
 
 def test_two_versions_are_chosen_by_their_boxes(evil: Web) -> None:
-    url = url_of(evil.site.root.path, "/changing")
+    url = url_of(evil.installation.root.path, "/changing")
     times = [each["time"] for each in seen(evil, "/changing", "page")["marks"]]
     answer = evil.client().get("/api/v1/c/main/diff", params={"url": url, "v": times})
     assert [answer.json()["a"], answer.json()["b"]] == times
@@ -268,7 +273,7 @@ def test_texts_that_are_too_long_are_not_compared(evil: Web, monkeypatch: pytest
     diff = seen(evil, "/changing", "diff")["comparison"]
     assert diff["is_too_long"]
     assert diff["parts"] == []
-    page = evil.client().get("/c/main/diff", params={"url": url_of(evil.site.root.path, "/changing")}).text
+    page = evil.client().get("/c/main/diff", params={"url": url_of(evil.installation.root.path, "/changing")}).text
     assert "Too long to compare" in page
 
 
@@ -287,8 +292,8 @@ def test_how_current_a_result_is_stands_beside_it(evil: Web) -> None:
 def test_a_result_that_is_probably_old_says_when_it_is_visited_next(evil: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     (hit,) = evil.client().get("/api/v1/search?q=mercado").json()["hits"]
     assert hit["next_due"] is None
-    due_s = evil.site.clock.now_s() + 7_200
-    with evil.site.lookup("main") as lookup:
+    due_s = evil.installation.clock.now_s() + 7_200
+    with evil.installation.lookup("main") as lookup:
         entry = lookup.find(hit["url"])
         assert entry is not None
         path = lookup.folders[entry.cell].frontier
@@ -333,22 +338,22 @@ def test_a_page_that_was_never_seen_can_be_added(evil: Web) -> None:
     done = operator.post("/c/main/add", data={"url": url, "csrf": evil.csrf(operator)})
     assert done.status_code == 303
     assert "It is a seed of main now" in operator.get(done.headers["location"]).text
-    assert url in evil.site.config("main").collection.seeds
-    assert evil.site.accounts.logged_actions(1)[0][1].what == "add"
-    known = evil.client().get("/api/v1/c/main/unknown", params={"url": url_of(evil.site.root.path, "/other")})
+    assert url in evil.installation.config("main").collection.seeds
+    assert evil.installation.accounts.logged_actions(1)[0][1].what == "add"
+    known = evil.client().get("/api/v1/c/main/unknown", params={"url": url_of(evil.installation.root.path, "/other")})
     assert known.headers["location"].startswith("/api/v1/c/main/page?url=")
     unknown = evil.client().get("/api/v1/c/main/unknown", params={"url": "http://elsewhere.example/"}).json()
     assert (unknown["would"], "scope" in unknown["why"]) == (False, True)
 
 
 def test_a_check_now_waits_for_a_crawl(evil: Web) -> None:
-    url = url_of(evil.site.root.path, "/other")
+    url = url_of(evil.installation.root.path, "/other")
     operator = evil.client(Role.OPERATOR)
     assert "Check now" not in evil.client().get("/c/main/page", params={"url": url}).text
     assert "Check now" in operator.get("/c/main/page", params={"url": url}).text
     done = operator.post("/c/main/check", data={"url": url, "csrf": evil.csrf(operator)})
     assert "No crawl is running" in operator.get(done.headers["location"]).text
-    control = Inbox(evil.site.root.path / "control.sqlite")
+    control = Inbox(evil.installation.root.path / "control.sqlite")
     assert [each.body.url for each in control.pending("main", VisitPage)] == [url]
     control.close()
     headers = evil.token(Role.OPERATOR)
@@ -360,8 +365,8 @@ def test_a_check_now_waits_for_a_crawl(evil: Web) -> None:
 def test_a_limited_number_of_captures_is_read_at_a_time_and_others_get_a_retry_after(web: Web) -> None:
     client, url = web.client(), web.some_url()
     frame = client.get("/api/v1/c/main/copy", params={"url": url}).json()["frame"]
-    web.site.capture_slots = RequestSlots(at_once=1, waiting=0, patience_s=0.01)
-    with web.site.capture_slots.hold():
+    web.installation.capture_slots = RequestSlots(at_once=1, waiting=0, patience_s=0.01)
+    with web.installation.capture_slots.hold():
         for path in (f"/c/main/copy?url={url}", f"/api/v1/c/main/copy?url={url}", frame, f"/c/main/diff?url={url}"):
             answer = client.get(path)
             assert answer.status_code == 503, path
@@ -392,11 +397,11 @@ def test_a_waiting_request_gets_a_slot_or_a_refusal_in_time() -> None:
 
 
 def test_so_many_copies_are_sent_at_a_time_and_slow_readers_wait_for_a_file(web: Web) -> None:
-    web.site.capture_streams = threading.BoundedSemaphore(1)
-    sent = SpooledResponse(web.site, b"x" * (3 * SMALL_BYTES + 1), "text/plain")
+    web.installation.capture_streams = threading.BoundedSemaphore(1)
+    sent = SpooledResponse(web.installation, b"x" * (3 * SMALL_BYTES + 1), "text/plain")
     assert sent._file._rolled, "not in memory"  # type: ignore[attr-defined]
     with pytest.raises(Busy):
-        SpooledResponse(web.site, b"x", "text/plain")
+        SpooledResponse(web.installation, b"x", "text/plain")
     pieces: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -407,18 +412,18 @@ def test_so_many_copies_are_sent_at_a_time_and_slow_readers_wait_for_a_file(web:
 
     asyncio.run(sent({}, receive, send))
     assert [len(each.get("body", b"")) for each in pieces] == [0, SMALL_BYTES, SMALL_BYTES, SMALL_BYTES, 1, 0]
-    SpooledResponse(web.site, b"x", "text/plain")._end()
+    SpooledResponse(web.installation, b"x", "text/plain")._end()
 
 
 def test_what_is_being_sent_lies_on_the_disk_of_the_archive(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/dev/shm")  # memory, as the usual folder may be
-    sent = SpooledResponse(web.site, b"x" * (SMALL_BYTES + 1), "text/plain")
+    sent = SpooledResponse(web.installation, b"x" * (SMALL_BYTES + 1), "text/plain")
     try:
         lies_at = Path(f"/proc/self/fd/{sent._file.fileno()}").readlink()
-        assert lies_at.parent == web.site.root.path.resolve()
+        assert lies_at.parent == web.installation.root.path.resolve()
     finally:
         sent._end()
-    assert not [path for path in web.site.root.path.iterdir() if path.name.startswith("tmp")]
+    assert not [path for path in web.installation.root.path.iterdir() if path.name.startswith("tmp")]
 
 
 def test_health_is_answered_when_every_thread_is_busy(web: Web) -> None:

@@ -61,7 +61,7 @@ class Scene:
 
     def address(self, path: str, kind: str = "copy", **query: str) -> str:
         more = "".join(f"&{name}={quote(value)}" for name, value in query.items())
-        return f"/c/main/{kind}?url={quote(url_of(self.live.web.site.root.path, path), safe='')}{more}"
+        return f"/c/main/{kind}?url={quote(url_of(self.live.web.installation.root.path, path), safe='')}{more}"
 
     def others(self) -> list[str]:
         """What was asked of us that a look at copies does not need."""
@@ -73,8 +73,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     data = tmp_path_factory.mktemp("scene") / "data"
     shutil.copytree(crawl_twice(tmp_path_factory.mktemp("evil")), data)
     clock = WallClock()
-    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
-    app = make_app(site)
+    installation = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    app = make_app(installation)
     logged = Logged(app)
     patch = pytest.MonkeyPatch()
     patch.setattr("teia.web.limits.SIGN_INS_AT_ONCE", 1_000)
@@ -86,12 +86,12 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     port = server.servers[0].sockets[0].getsockname()[1]
     asked: list[str] = []
     evil = _evil_web(urlsplit(url_of(data, "/perigo")).port or 80, asked)
-    yield Scene(Live(Web(app, site), f"http://127.0.0.1:{port}"), logged, asked)
+    yield Scene(Live(Web(app, installation), f"http://127.0.0.1:{port}"), logged, asked)
     evil.shutdown()
     evil.server_close()
     server.should_exit = True
     thread.join(20)
-    site.close()
+    installation.close()
     patch.undo()
 
 
@@ -136,7 +136,7 @@ def page(scene: Scene, browser: Browser) -> Iterator[Page]:
 
 def test_names_of_the_evil_web_would_lead_to_it(scene: Scene, page: Page) -> None:
     """The check below can fail: what the browser asks of the live host is seen."""
-    page.goto(url_of(scene.live.web.site.root.path, "/perigo"))
+    page.goto(url_of(scene.live.web.installation.root.path, "/perigo"))
     assert "/perigo" in scene.evil_asked
 
 
@@ -245,7 +245,7 @@ def test_what_a_site_wrote_runs_on_no_page(scene: Scene, page: Page) -> None:
     said = watched(page)
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-    data = scene.live.web.site.root.path
+    data = scene.live.web.installation.root.path
     nasty = url_of(data, "/xss")
     routes = [route for route in list_routes(scene.live.web.app) if route.method == "GET"]
     files = (".csv", "/csv", "/svg", ".rss", ".xml", "/json", ".jsonl")
@@ -257,7 +257,7 @@ def test_what_a_site_wrote_runs_on_no_page(scene: Scene, page: Page) -> None:
     addresses += [scene.address("/xss", "diff", tab=tab) for tab in ("links", "headers")]
     addresses += ["/search?q=perigo&explain=true", f"/c/main/unknown?url={quote('http://evil.test/?' + XSS, safe='')}"]
     addresses += [f"/c/{quote(XSS, safe='')}", f"/c/main/page?url={asked}", f"/login?to=/&name={asked}&problem={asked}"]
-    with scene.live.web.site.lookup("main") as lookup:
+    with scene.live.web.installation.lookup("main") as lookup:
         known = lookup.urls_of_host("evil.test", 200)
     assert sum("onerror" in url for url in known) >= 4, "by link, redirect, sitemap and feed"
     addresses += [f"/c/main/page?url={quote(url, safe='')}" for url in known]

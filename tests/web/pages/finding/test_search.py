@@ -164,7 +164,7 @@ def test_the_front_page_says_how_new_its_newest_page_is(web: Web) -> None:
 
 def test_the_reader_chooses_the_language_where_the_query_does_not_show_it(web: Web) -> None:
     """By the parameter, else by the header; the page and its twin alike."""
-    index = CellIndex(web.site.root.collection("main").cells()[0].index)
+    index = CellIndex(web.installation.root.collection("main").cells()[0].index)
     for number in range(4):
         said = (
             "this is the part of it that tells you which of the" if number % 2 else "este é o que se diz para que não"

@@ -18,7 +18,7 @@ from teia.frontier.cell.schema import STATE_DONE
 from teia.signals.announce import counts_in, open_inbox
 from teia.signals.indexnow import KEYS_PER_HOST, IndexNowKeys
 from teia.urls import key_of, split
-from teia.web.server import installation as site_module
+from teia.web.server import installation as installation_module
 from tests.web.conftest import Web
 
 KEY = "0123456789abcdef"
@@ -26,7 +26,7 @@ KEY = "0123456789abcdef"
 
 @pytest.fixture
 def wanting(web: Web) -> Web:
-    path = web.site.root.collection("main").config
+    path = web.installation.root.collection("main").config
     path.write_text(path.read_text("utf-8") + "\n[signals]\nindexnow = true\n", "utf-8")
     return web
 
@@ -43,7 +43,7 @@ def ping_status(web: Web, *paths: str, key: str = KEY) -> int:
 
 def visited(web: Web, body: bytes, status: int = 200) -> None:
     """Let the crawler have visited the key file, and look."""
-    folder = web.site.root.collection("main")
+    folder = web.installation.root.collection("main")
     url, now_s = f"{here(web)}/{KEY}.txt", WallClock().now_s() + 1
     host = split(url).host
     inbox = open_inbox(folder.signals)
@@ -63,19 +63,19 @@ def visited(web: Web, body: bytes, status: int = 200) -> None:
 
 
 def waiting(web: Web) -> list[str]:
-    inbox = open_inbox(web.site.root.collection("main").signals)
+    inbox = open_inbox(web.installation.root.collection("main").signals)
     found = [each.url for each in inbox.due("indexnow", WallClock().now_s() + 10, 100)]
     inbox.close()
     return [url for url in found if not url.endswith(".txt")]
 
 
 def counts(web: Web) -> dict[str, int]:
-    return counts_in(web.site.root.collection("main").signals)["indexnow"]
+    return counts_in(web.installation.root.collection("main").signals)["indexnow"]
 
 
 def test_nobody_takes_what_no_collection_wants(web: Web) -> None:
     assert ping_status(web, "/lei") == 422
-    assert not web.site.root.collection("main").signals.exists()
+    assert not web.installation.root.collection("main").signals.exists()
 
 
 def test_a_ping_waits_for_its_key_and_then_goes_to_the_crawl(wanting: Web) -> None:
@@ -113,10 +113,10 @@ def test_what_the_settings_mean_is_worked_out_once_and_again_when_they_are_other
         worked_out.append(config)
         return compiled.compile_settings(config, lists)
 
-    monkeypatch.setattr(site_module, "compile_settings", noted)
+    monkeypatch.setattr(installation_module, "compile_settings", noted)
     assert [ping_status(wanting, "/lei") for _ in range(5)] == [202] * 5
     assert len(worked_out) == 1
-    path = wanting.site.root.collection("main").config
+    path = wanting.installation.root.collection("main").config
     other = path.with_suffix(".new")
     other.write_text(path.read_text("utf-8") + "\n[public]\ncopies = false\n", "utf-8")
     other.replace(path)

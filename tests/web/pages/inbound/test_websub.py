@@ -63,8 +63,8 @@ def call(url: str, body: bytes | None = None, **headers: str) -> tuple[int, byte
 @contextmanager
 def served(root: Root, bound: socket.socket) -> Iterator[None]:
     clock = WallClock()
-    site = Installation(root, clock, Accounts(root.path / "web.sqlite", clock, QUICK))
-    server = Served(uvicorn.Config(make_app(site), log_level="warning", lifespan="off"))
+    installation = Installation(root, clock, Accounts(root.path / "web.sqlite", clock, QUICK))
+    server = Served(uvicorn.Config(make_app(installation), log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run, args=([bound],))
     thread.start()
     until(lambda: server.started, "the server listens")
@@ -73,7 +73,7 @@ def served(root: Root, bound: socket.socket) -> Iterator[None]:
     finally:
         server.should_exit = True
         thread.join(20)
-        site.close()
+        installation.close()
 
 
 def notifier_round(root: Root) -> None:

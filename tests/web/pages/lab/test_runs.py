@@ -50,8 +50,8 @@ SLEEP = "import time; time.sleep(600)"
 
 
 def ended(web: Web, number: int) -> LabRun:
-    until(lambda: web.site.lab.run(number).is_over)
-    return web.site.lab.run(number)
+    until(lambda: web.installation.lab.run(number).is_over)
+    return web.installation.lab.run(number)
 
 
 def ask(web: Web, kind: str, **fields: Any) -> int:
@@ -105,7 +105,7 @@ def test_nonsense_is_reported_beside_its_field_and_nothing_typed_is_lost(web: We
         sent = {**TINY, field: [typed] if field == "policies" else typed}
         by_api = client.post("/api/v1/lab/simulate", json=sent, headers=headers)
         assert (by_api.status_code, by_api.json()["field"]) == (400, field)
-    assert web.site.lab.runs() == []
+    assert web.installation.lab.runs() == []
 
 
 def test_numbers_are_read_as_people_write_them() -> None:
@@ -162,7 +162,7 @@ def test_a_simulation_says_on_its_page_what_its_twin_says_and_its_command_gives_
     assert best in svg.text
     assert 'class="wide"' in page.text
     assert 'class="narrow"' in page.text
-    noted = [line for _, line in web.site.accounts.logged_actions(5, None)]
+    noted = [line for _, line in web.installation.accounts.logged_actions(5, None)]
     assert [(line.what, line.detail["run"]) for line in noted if "lab" in line.what] == [("start lab run", run.number)]
     shown = web.client(Role.OPERATOR).get(f"/lab/simulate?again={run.number}").text
     assert 'value="60"' in shown, "what was asked can be asked again, with changes"
@@ -173,12 +173,12 @@ def test_a_what_if_leads_to_the_form_with_its_value_filled_in(web: Web, tmp_path
     values = {"pages": 12, "hosts": 2, "seed": 3, "changes__fastest": 3.0, "text__paragraphs": 1}
     with fresh_web(quiet_world(**values), tmp_path / "kept", courtesy__delay_s=3_600.0) as kept:
         kept.run(4, 3_600.0)
-    shutil.copytree(tmp_path / "kept" / "data" / "main", web.site.root.path / "kept")
-    config = web.site.root.path / "kept" / "teia.toml"
+    shutil.copytree(tmp_path / "kept" / "data" / "main", web.installation.root.path / "kept")
+    config = web.installation.root.path / "kept" / "teia.toml"
     config.write_text(config.read_text().replace('name = "main"', 'name = "kept"'))
     run = ended(web, ask(web, "whatif", collection="kept", delay_s="1800", days="4"))
     assert (run.state, run.message) == ("done", "")
-    report = web.site.lab.stored.report(run.number)
+    report = web.installation.lab.stored.report(run.number)
     assert report is not None
     page = web.client(Role.OPERATOR).get(f"/lab/runs/{run.number}").text
     for side in ("as_is", "what_if"):
@@ -189,7 +189,7 @@ def test_a_what_if_leads_to_the_form_with_its_value_filled_in(web: Web, tmp_path
     form = web.client(Role.OPERATOR).get(leads[1]).text
     assert re.search(r'name="delay_s" value="1800"', form)
     assert "Apply" not in web.client(Role.VIEWER).get(f"/lab/runs/{run.number}").text
-    assert web.site.config("kept").courtesy.delay_s == 3_600.0, "nothing is saved yet"
+    assert web.installation.config("kept").courtesy.delay_s == 3_600.0, "nothing is saved yet"
 
 
 @pytest.mark.heavy
@@ -207,7 +207,7 @@ def test_an_experiment_shows_the_published_numbers_beside_ours(web: Web) -> None
     run = ended(web, ask(web, "reproduce", id="P7", quick="yes"))
     assert (run.state, run.message) == ("done", "")
     viewer = web.client(Role.VIEWER)
-    page, report = viewer.get(f"/lab/runs/{run.number}"), web.site.lab.stored.report(run.number)
+    page, report = viewer.get(f"/lab/runs/{run.number}"), web.installation.lab.stored.report(run.number)
     assert report is not None
     rows = report["experiments"][0]["tables"]["shares"]
     for row in rows:
@@ -222,7 +222,7 @@ def test_an_experiment_shows_the_published_numbers_beside_ours(web: Web) -> None
     assert table.text.splitlines()[0] == "process,published,ours,difference"
     for name in ("run.json", "..%2Frun.json", "%2Fetc%2Fpasswd", "report.json"):
         assert viewer.get(f"/lab/runs/{run.number}/files/{name}").status_code == 404
-    kept = sorted(path.name for path in web.site.lab.stored.folder(run.number).iterdir())
+    kept = sorted(path.name for path in web.installation.lab.stored.folder(run.number).iterdir())
     assert kept == sorted([*run.files, "log", "report.json", "run.json"]), "and nothing else is left"
 
 
@@ -395,20 +395,20 @@ def test_viewers_read_and_operators_start_and_cancel(web: Web) -> None:
 
 @pytest.mark.heavy
 def test_cancelling_is_written_down(web: Web) -> None:
-    web.site.lab._program = (sys.executable, "-c", SLEEP)
+    web.installation.lab._program = (sys.executable, "-c", SLEEP)
     client = web.client(Role.OPERATOR)
     number = ask(web, "simulate", **TINY)
-    until(lambda: web.site.lab.progress(number).state == "running")
+    until(lambda: web.installation.lab.progress(number).state == "running")
     busy = client.get("/lab/reproduce").text
     assert "A lab run is using the machine; this one starts after it." in busy
     assert client.post(f"/lab/runs/{number}/cancel", data={"csrf": web.csrf(client)}).status_code == 303
-    assert web.site.lab.run(number).state == "cancelled"
+    assert web.installation.lab.run(number).state == "cancelled"
     assert "Somebody cancelled it." in client.get(f"/lab/runs/{number}").text
-    assert web.site.accounts.logged_actions(1, None)[0][1].what == "cancel lab run"
+    assert web.installation.accounts.logged_actions(1, None)[0][1].what == "cancel lab run"
 
 
 def test_runs_of_one_kind_are_compared(web: Web) -> None:
-    kept = web.site.lab.stored
+    kept = web.installation.lab.stored
     one, other = keep(kept, ("psp", "edf")), keep(kept, ("edf", "index"), 2.0)
     viewer, address = web.client(Role.VIEWER), f"/lab/compare?run={one.number}&run={other.number}"
     twin = viewer.get(f"/api/v1{address}").json()
@@ -447,4 +447,4 @@ def test_a_researcher_is_warned_of_units_rounds_and_loose_bounds() -> None:
 def test_an_empty_lab_says_what_can_be_done(web: Web) -> None:
     assert "Nothing was tried yet." in web.client(Role.VIEWER).get("/lab").text
     assert web.client(Role.VIEWER).get("/api/v1/lab").json()["runs"] == []
-    assert not web.site.lab.stored.path.exists(), "looking makes nothing"
+    assert not web.installation.lab.stored.path.exists(), "looking makes nothing"

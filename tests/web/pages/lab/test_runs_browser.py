@@ -14,7 +14,7 @@ __all__ = ["browser", "live"]
 
 
 def test_a_run_is_requested_watched_and_compared(live: Live, browser: Browser) -> None:
-    before = keep(live.web.site.lab.stored)
+    before = keep(live.web.installation.lab.stored)
     context = live.context(browser, locale="en", viewport={"width": 360, "height": 800})
     page = context.new_page()
     said = watched(page)

@@ -103,7 +103,7 @@ def test_what_is_wrong_is_reported_beside_its_field_and_nothing_typed_is_lost(we
             assert unescape(kept[1]) == typed
         by_api = client.post("/api/v1/lab/plan", json=sent, headers=headers)
         assert (by_api.status_code, by_api.json()["field"]) == (400, at)
-    assert web.site.lab.runs() == []
+    assert web.installation.lab.runs() == []
 
 
 def test_a_file_that_is_no_text_or_too_long_to_show_is_requested_again(web: Web) -> None:
@@ -119,12 +119,12 @@ def test_a_file_that_is_no_text_or_too_long_to_show_is_requested_again(web: Web)
         assert len(answer.content) < 100_000
     without = client.post("/lab/plan", data=SHORT, files={"file": ("pages.csv", PAGES.encode(), "text/csv")})
     assert without.status_code == 403, "a form without its token is not taken, a file or not"
-    assert web.site.lab.runs() == []
+    assert web.installation.lab.runs() == []
 
 
 def test_pages_that_were_typed_go_before_the_example_that_the_form_offers(web: Web) -> None:
     for choice in ("", "example"):
-        asked, wrong = plan_request(PlanFields(scenario=PAGES, pages_of=choice, **SHORT), web.site.lab.stored)
+        asked, wrong = plan_request(PlanFields(scenario=PAGES, pages_of=choice, **SHORT), web.installation.lab.stored)
         assert asked is not None, wrong
         assert (asked.files, asked.parameters["pages_of"]) == ({"scenario.csv": PAGES}, "")
 
@@ -158,10 +158,10 @@ def full_disk(*_: object) -> None:
 
 def test_more_visits_than_a_file_can_list_are_refused(web: Web) -> None:
     fields = PlanFields(scenario=PAGES, horizon_h="8760", politeness_s="0.1")
-    question, wrong = plan_request(fields, web.site.lab.stored)
+    question, wrong = plan_request(fields, web.installation.lab.stored)
     assert question is None
     assert [each.field for each in wrong] == ["horizon_h"]
-    bounded = plan_request(fields.model_copy(update={"budget": "1000"}), web.site.lab.stored)[0]
+    bounded = plan_request(fields.model_copy(update={"budget": "1000"}), web.installation.lab.stored)[0]
     assert bounded is not None
     assert bounded.command.startswith("teia lab plan --scenario scenario.csv --out plan.csv --horizon-h 8760 ")
 
@@ -170,6 +170,6 @@ def test_the_example_is_there_and_the_same_every_time(web: Web) -> None:
     read = parse_scenario(example(), "example")
     assert (len(read.pages), len(read.servers)) == (EXAMPLE_PAGES, EXAMPLE_SERVERS)
     assert "an example: 240 pages on 6 servers" in web.client(Role.OPERATOR).get("/lab/plan").text
-    question = plan_request(PlanFields(pages_of="example"), web.site.lab.stored)[0]
+    question = plan_request(PlanFields(pages_of="example"), web.installation.lab.stored)[0]
     assert question is not None
     assert question.files == {"scenario.csv": example()}

@@ -44,7 +44,7 @@ def parsed(line: str, token: str) -> tuple[str, str, dict[str, str], Any]:
 
 @pytest.mark.heavy
 def test_every_route_of_the_document_has_a_line_that_runs(web: Web) -> None:
-    keep_plan(web.site.lab.stored)
+    keep_plan(web.installation.lab.stored)
     token = web.token(Role.ADMIN)["authorization"].partition(" ")[2]
     view = web.client().get("/api/v1/api", headers={"authorization": f"Bearer {token}"}).json()
     document = web.client().get("/api/v1/openapi.json").json()
@@ -66,7 +66,7 @@ def test_every_route_of_the_document_has_a_line_that_runs(web: Web) -> None:
 def test_a_seed_that_was_typed_without_its_slash_is_an_example_too(web: Web) -> None:
     """Seeds are kept as somebody typed them; the lines have what they mean."""
     for typed in ("x.test", "https://x.test", "HTTP://X.test "):
-        change(web.site.root, "main", [Edit("collection.seeds", Operator.SET, [typed])], web.site.clock)
+        change(web.installation.root, "main", [Edit("collection.seeds", Operator.SET, [typed])], web.installation.clock)
         answer = web.client().get("/api")
         assert answer.status_code == 200, typed
         assert "%2F%2Fx.test%2F" in answer.text

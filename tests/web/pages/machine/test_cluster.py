@@ -31,17 +31,17 @@ def served(crawled_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     shutil.copytree(crawled_data, data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 100_000)
-        site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
-        web = Web(app_of(site), site)
+        installation = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+        web = Web(app_of(installation), installation)
         yield web, web.client(Role.VIEWER)
-        site.close()
+        installation.close()
 
 
 @pytest.fixture
 def web(served: tuple[Web, TestClient]) -> Iterator[Web]:
-    alone = served[0].site.cluster
+    alone = served[0].installation.cluster
     yield served[0]
-    served[0].site.cluster = alone
+    served[0].installation.cluster = alone
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def text_of(page: str) -> str:
 def test_one_machine_shows_itself_and_nothing_that_it_has_not(web: Web, client: TestClient) -> None:
     twin, page = client.get("/api/v1/cluster").json(), client.get("/cluster").text
     (node,) = twin["nodes"]
-    cells = web.site.root.collection("main").cells()
+    cells = web.installation.root.collection("main").cells()
     assert (node["name"], node["cells"], node["state"]) == (twin["here"], len(cells), "off")
     assert node["share"] == 1.0
     assert node["load"] >= 0
@@ -72,13 +72,13 @@ def test_one_machine_shows_itself_and_nothing_that_it_has_not(web: Web, client: 
 
 
 def test_a_crawl_that_runs_is_seen(web: Web, client: TestClient) -> None:
-    now_s = web.site.clock.now_s()
-    control = CrawlReports(web.site.root.path / "control.sqlite")
+    now_s = web.installation.clock.now_s()
+    control = CrawlReports(web.installation.root.path / "control.sqlite")
     control.begin("main", now_s)
     control.write_account("main", {"state": "running"}, now_s)
     for ago_s, pages in ((15.0, 0), (10.0, 50), (5.0, 100)):
         control.note_point("main", 5.0, now_s - ago_s, (pages, pages, 0, 0, None, None))
-    with web.site.root.locked():
+    with web.installation.root.locked():
         (node,) = client.get("/api/v1/cluster").json()["nodes"]
     control.end("main")
     control.close()
@@ -123,7 +123,7 @@ def test_unknown_nodes_and_collections_are_not_found(client: TestClient) -> None
 
 def test_several_nodes_are_shown_as_the_view_has_them(web: Web, client: TestClient) -> None:
     view = three_nodes()
-    web.site.cluster = FixedSource(view)
+    web.installation.cluster = FixedSource(view)
     twin, page = client.get("/api/v1/cluster").json(), client.get("/cluster").text
     assert len(page) < 100_000
     assert [(each["name"], each["letter"], each["hue"]) for each in twin["nodes"]] == [
@@ -148,7 +148,7 @@ def test_several_nodes_are_shown_as_the_view_has_them(web: Web, client: TestClie
 
 def test_the_way_over_fingers_is_shown(web: Web, client: TestClient) -> None:
     """A2: every hop follows a finger of the node before it, and the last one reaches the keeper."""
-    web.site.cluster = FixedSource(three_nodes())
+    web.installation.cluster = FixedSource(three_nodes())
     found = set()
     for number in range(12):
         asked = f"host=h{number}.test&from=node-b"
@@ -165,7 +165,7 @@ def test_the_way_over_fingers_is_shown(web: Web, client: TestClient) -> None:
 
 
 def test_a_node_has_its_neighbours_and_fingers(web: Web, client: TestClient) -> None:
-    web.site.cluster = FixedSource(three_nodes())
+    web.installation.cluster = FixedSource(three_nodes())
     twin, page = client.get("/api/v1/cluster/nodes/node-c").json(), client.get("/cluster/nodes/node-c").text
     assert (twin["points"], twin["node"]["capacity"], twin["index"]) == (128, 2.0, 2)
     assert sorted(twin["successors"]) == ["node-a", "node-b"]
@@ -180,7 +180,7 @@ def test_a_node_has_its_neighbours_and_fingers(web: Web, client: TestClient) -> 
 def test_a_dead_node_stands_on_no_circle(web: Web, client: TestClient) -> None:
     view = three_nodes()
     nodes = [replace(node, state="dead", cells=0) if node.name == "node-b" else node for node in view.nodes]
-    web.site.cluster = FixedSource(replace(view, nodes=nodes))
+    web.installation.cluster = FixedSource(replace(view, nodes=nodes))
     twin = client.get("/api/v1/cluster/nodes/node-b").json()
     assert (twin["points"], twin["fingers"], twin["node"]["share"]) == (0, [], 0.0)
     assert client.get("/cluster/nodes/node-b").status_code == 200
@@ -188,7 +188,7 @@ def test_a_dead_node_stands_on_no_circle(web: Web, client: TestClient) -> None:
 
 
 def test_many_cells_are_drawn_as_few_arcs(web: Web, client: TestClient) -> None:
-    web.site.cluster = FixedSource(three_nodes(cells=1_024))
+    web.installation.cluster = FixedSource(three_nodes(cells=1_024))
     page = client.get("/cluster").text
     assert page.count('data-cell="') < 300
     assert len(page) < 200_000
@@ -198,20 +198,20 @@ def test_many_cells_are_drawn_as_few_arcs(web: Web, client: TestClient) -> None:
 def test_names_of_nodes_are_foreign_text(web: Web, client: TestClient) -> None:
     view, evil = three_nodes(), "<img src=x>"
     nodes = [replace(node, region=evil) for node in view.nodes]
-    web.site.cluster = FixedSource(replace(view, nodes=nodes))
+    web.installation.cluster = FixedSource(replace(view, nodes=nodes))
     assert evil not in client.get("/cluster").text
 
 
 def test_it_is_shown_live(web: Web, client: TestClient) -> None:
-    web.site.cluster = FixedSource(three_nodes())
-    told = json.loads(events._compute_state(web.site, events.TOPICS["cluster"], "", "main").text)
+    web.installation.cluster = FixedSource(three_nodes())
+    told = json.loads(events._compute_state(web.installation, events.TOPICS["cluster"], "", "main").text)
     assert told["time"] == TIME
     assert told == client.get("/api/v1/cluster?c=main").json()
 
 
 def test_without_a_collection_there_is_nothing_to_keep(web: Web, client: TestClient) -> None:
     view = three_nodes()
-    web.site.cluster = FixedSource(replace(view, cells=[]))
+    web.installation.cluster = FixedSource(replace(view, cells=[]))
     page = client.get("/cluster?host=x.test").text
     assert "No collection yet" in page
     assert 'class="ring"' not in page

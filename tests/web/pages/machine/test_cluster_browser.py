@@ -18,10 +18,10 @@ WITH_HOPS = "/cluster?host=www.jornal.com.br&from=node-a"
 
 @pytest.fixture
 def told(live: Live) -> Iterator[FixedSource]:
-    alone, told = live.web.site.cluster, FixedSource(three_nodes())
-    live.web.site.cluster = told
+    alone, told = live.web.installation.cluster, FixedSource(three_nodes())
+    live.web.installation.cluster = told
     yield told
-    live.web.site.cluster = alone
+    live.web.installation.cluster = alone
 
 
 def lit(page: Page) -> set[str | None]:

@@ -31,7 +31,7 @@ def test_an_invitation_makes_an_account_of_its_role(web: Web) -> None:
     (code,) = re.findall(r"/login#([\w-]+)", shown)
     made = web.client().post("/login/first", data={"code": code, "name": "rui", "password": PASSWORD})
     assert made.status_code == 303
-    assert ("rui", "operator") in [(user.name, user.role) for user in web.site.accounts.users()]
+    assert ("rui", "operator") in [(user.name, user.role) for user in web.installation.accounts.users()]
     assert "rui" in admin.get("/settings/users").text
 
 
@@ -44,7 +44,7 @@ def test_a_token_is_shown_once_and_is_good_until_it_is_removed(web: Web) -> None
     headers = {"authorization": f"Bearer {token}"}
     assert web.client().get("/api/v1/c", headers=headers).status_code == 200
     assert web.client().get("/api/v1/settings/tokens", headers=headers).status_code == 403, "it is a viewer's"
-    owner = web.site.accounts.tokens()[0].user
+    owner = web.installation.accounts.tokens()[0].user
     admin.post("/settings/tokens/remove", data={"name": "cron", "user": owner, "csrf": web.csrf(admin)})
     assert web.client().get("/api/v1/c", headers=headers).status_code == 401
 
@@ -77,7 +77,7 @@ def test_a_token_is_for_something_and_gives_no_more_than_it_has(web: Web) -> Non
     nothing = admin.post("/settings/tokens/make", data={"name": "x", "role": "viewer", "csrf": web.csrf(admin)})
     assert nothing.status_code == 400
     assert "choose at least one scope for the token" in nothing.text
-    own = web.site.accounts.make_token("own", "ana", Role.ADMIN, frozenset({TokenScope.SETTINGS}))
+    own = web.installation.accounts.make_token("own", "ana", Role.ADMIN, frozenset({TokenScope.SETTINGS}))
     headers = {"authorization": f"Bearer {own}"}
     more = web.client().post("/api/v1/settings/tokens/make", json={"name": "y", "scopes": ["crawl"]}, headers=headers)
     assert (more.status_code, more.json()["field"]) == (400, "scopes")
@@ -93,8 +93,8 @@ def test_a_token_of_some_scopes_makes_nobody_who_has_all_of_them(web: Web) -> No
     """Whoever an invitation is for has all scopes; a program could accept it itself, and sign in."""
     web.client(Role.ADMIN)
     viewer = web.client(Role.VIEWER)
-    name = web.site.accounts.find_session(viewer.cookies["teia_session"]).user  # type: ignore[union-attr]
-    own = web.site.accounts.make_token("own", "ana", Role.ADMIN, frozenset(TokenScope) - {TokenScope.LAB})
+    name = web.installation.accounts.find_session(viewer.cookies["teia_session"]).user  # type: ignore[union-attr]
+    own = web.installation.accounts.make_token("own", "ana", Role.ADMIN, frozenset(TokenScope) - {TokenScope.LAB})
 
     def sent(to: str, headers: dict[str, str], **what: str) -> tuple[int, str]:
         answer = web.client().post(f"/api/v1/settings/users/{to}", json=what, headers=headers)
@@ -111,15 +111,15 @@ def test_a_token_of_some_scopes_makes_nobody_who_has_all_of_them(web: Web) -> No
 
 def test_a_token_for_nothing_is_not_made(web: Web) -> None:
     with pytest.raises(UsageError, match="at least one scope"):
-        web.site.accounts.make_token("x", "ana", Role.ADMIN, frozenset())
-    assert web.site.accounts.tokens() == []
+        web.installation.accounts.make_token("x", "ana", Role.ADMIN, frozenset())
+    assert web.installation.accounts.tokens() == []
 
 
 def test_an_operators_token_that_is_not_for_reading_sees_no_headline(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("teia.web.server.headline._compute_headline", lambda _: Headline(7, 0, "/c"))
     monkeypatch.setattr("teia.web.server.headline.PATIENCE_S", 30.0)
     for scope, is_shown in ((TokenScope.READ, True), (TokenScope.CRAWL, False)):
-        token = web.site.accounts.make_token(scope, "ana", Role.OPERATOR, frozenset({scope, TokenScope.SEARCH}))
+        token = web.installation.accounts.make_token(scope, "ana", Role.OPERATOR, frozenset({scope, TokenScope.SEARCH}))
         page = web.client().get("/", headers={"authorization": f"Bearer {token}"}).text
         assert ("7 running" in page) == is_shown
 
@@ -185,7 +185,7 @@ def test_density_and_zone_are_chosen_under_you(web: Web) -> None:
     assert 'data-density="dense" data-time-zone="America/Sao_Paulo"' in page
     assert (twin["density"], twin["zone"], twin["keys"], twin["theme"]) == ("dense", "America/Sao_Paulo", "on", "auto")
     assert '<option translate="no" selected>America/Sao_Paulo</option>' in page
-    web.site.accounts.log_action("ana", "try")
+    web.installation.accounts.log_action("ana", "try")
     admin = web.client(Role.ADMIN)
     admin.cookies.set("teia_zone", "America/Sao_Paulo")
     shown = re.search(r'<time datetime="([^"]+)">([^<]+)</time>', admin.get("/settings/audit").text)
@@ -200,8 +200,8 @@ def test_density_and_zone_are_chosen_under_you(web: Web) -> None:
 
 def test_a_removed_user_is_out_at_once_with_all_tokens(web: Web) -> None:
     admin, viewer = web.client(Role.ADMIN), web.client(Role.VIEWER)
-    name = next(user.name for user in web.site.accounts.users() if user.role == "viewer")
-    token = web.site.accounts.make_token("own", name, Role.VIEWER)
+    name = next(user.name for user in web.installation.accounts.users() if user.role == "viewer")
+    token = web.installation.accounts.make_token("own", name, Role.VIEWER)
     admin.post("/settings/users/remove", data={"name": name, "csrf": web.csrf(admin)})
     assert viewer.get("/c").headers["location"].startswith("/login")
     assert web.client().get("/api/v1/c", headers={"authorization": f"Bearer {token}"}).status_code == 401
@@ -210,21 +210,21 @@ def test_a_removed_user_is_out_at_once_with_all_tokens(web: Web) -> None:
 def test_a_smaller_role_makes_smaller_tokens(web: Web) -> None:
     web.client(Role.ADMIN)
     operator = web.client(Role.OPERATOR)
-    name = next(user.name for user in web.site.accounts.users() if user.role == "operator")
-    web.site.accounts.make_token("own", name, Role.OPERATOR)
-    web.site.accounts.set_role(name, Role.VIEWER)
-    assert web.site.accounts.tokens()[0].role == "viewer"
+    name = next(user.name for user in web.installation.accounts.users() if user.role == "operator")
+    web.installation.accounts.make_token("own", name, Role.OPERATOR)
+    web.installation.accounts.set_role(name, Role.VIEWER)
+    assert web.installation.accounts.tokens()[0].role == "viewer"
     sent = {"command": "pause", "csrf": web.csrf(operator)}
     assert operator.post("/c/main/command", data=sent).status_code == 403
 
 
 def test_the_last_admin_stays(web: Web) -> None:
     web.client(Role.ADMIN)
-    (only,) = web.site.accounts.users()
+    (only,) = web.installation.accounts.users()
     with pytest.raises(UsageError, match="the only admin"):
-        web.site.accounts.remove_user(only.name)
+        web.installation.accounts.remove_user(only.name)
     with pytest.raises(UsageError, match="the only admin"):
-        web.site.accounts.set_role(only.name, Role.VIEWER)
+        web.installation.accounts.set_role(only.name, Role.VIEWER)
 
 
 def test_a_new_password_needs_the_old_one_and_ends_all_sessions(web: Web) -> None:
@@ -238,14 +238,14 @@ def test_a_new_password_needs_the_old_one_and_ends_all_sessions(web: Web) -> Non
     changed = client.post("/settings/you/password", data={"old": PASSWORD, "new": "x" * 12, "csrf": token})
     assert changed.status_code == 303
     assert client.get("/settings/you").headers["location"].startswith("/login")
-    name = web.site.accounts.users()[0].name
+    name = web.installation.accounts.users()[0].name
     assert web.client().post("/login", data={"name": name, "password": "x" * 12}).status_code == 303
 
 
 def test_changes_are_listed_newest_first_in_pieces(web: Web) -> None:
     admin = web.client(Role.ADMIN)
     for number in range(120):
-        web.site.accounts.log_action("ana", "try", number=number)
+        web.installation.accounts.log_action("ana", "try", number=number)
     first = admin.get("/api/v1/settings/audit").json()
     assert [line["detail"]["number"] for line in first["changes"]][:2] == ["119", "118"]
     second = admin.get("/api/v1/settings/audit", params={"before": first["next"]}).json()
@@ -255,7 +255,7 @@ def test_changes_are_listed_newest_first_in_pieces(web: Web) -> None:
 
 def test_the_log_tells_what_was_before_and_what_is_after(web: Web) -> None:
     """UX 2.13: who, what, before -> after; lines from before that was kept apart stay as they are."""
-    admin, accounts = web.client(Role.ADMIN), web.site.accounts
+    admin, accounts = web.client(Role.ADMIN), web.installation.accounts
     accounts.log_action("rui", "change settings", collection="old", **{"scope.exclude": '[] -> ["host:a"]'})
     web.client(Role.VIEWER)
     viewer = next(user.name for user in accounts.users() if user.role == "viewer")
@@ -286,7 +286,7 @@ def test_settings_that_a_stopped_crawl_did_not_hear_of_are_written_down_all_the_
     monkeypatch.setattr("teia.collections.drafts.change", unheard)
     sent, to = {"settings": {"courtesy": {"delay_s": 7.5}}}, "/api/v1/c/main/edit"
     assert web.client().post(to, json=sent, headers=web.token(Role.OPERATOR)).status_code == 404
-    noted = [(each.what, each.detail["courtesy.delay_s"][1]) for _, each in web.site.accounts.logged_actions(1)]
+    noted = [(each.what, each.detail["courtesy.delay_s"][1]) for _, each in web.installation.accounts.logged_actions(1)]
     assert noted == [("change settings", "7.5")] * is_written
 
 
@@ -325,7 +325,7 @@ def line_of(before: list[Any], after: list[Any]) -> ChangeLine:
 
 def test_what_a_user_chose_is_theirs_in_every_browser(web: Web) -> None:
     """UX 4: user > cookie > Accept-Language; who is not signed in has a cookie."""
-    first, accounts = web.client(Role.VIEWER), web.site.accounts
+    first, accounts = web.client(Role.VIEWER), web.installation.accounts
     name = accounts.users()[0].name
     sent = {"language": "pt-BR", "theme": "dark", "density": "dense", "zone": "Asia/Tokyo", "csrf": web.csrf(first)}
     answer = first.post("/choose", data=sent)
@@ -348,7 +348,7 @@ def test_what_a_user_chose_is_theirs_in_every_browser(web: Web) -> None:
     other = web.client()
     assert "teia_language=pt-BR" in other.post("/choose", data={"language": "pt-BR"}).headers["set-cookie"]
     assert '<html lang="pt-BR"' in other.get("/", headers={"accept-language": "en"}).text
-    token = web.site.accounts.make_token("own", name, Role.VIEWER)
+    token = web.installation.accounts.make_token("own", name, Role.VIEWER)
     asked = web.client().get("/c", headers={"authorization": f"Bearer {token}"})
     assert '<html lang="en"' in asked.text, "a program has chosen nothing"
 
