@@ -9,5 +9,5 @@ language/        Words, numbers and times in the reader's language.
 charts/          Charts as SVG that the server draws.
 background/      Work that the server does beside requests.
 server/          The frame around every request.
-pages/           One module per page, grouped by what people do with it. Pages do not import pages.
+pages/           One module per page, grouped by what people do with it. A page may use what another one shows.
 """

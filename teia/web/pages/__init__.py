@@ -1,4 +1,4 @@
-"""One module per page, grouped by what people do with it. Pages do not import pages.
+"""One module per page, grouped by what people do with it. A page may use what another one shows.
 
 finding/     Searching, and looking at what was found.
 collection/  Running a collection.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass, field
 from threading import BoundedSemaphore, Lock
 from typing import cast
 
@@ -50,51 +49,35 @@ MANY_URLS, PATIENCE_S, LITTLE_PATIENCE_S = 100_000, 2.0, 0.1
 """Time that a page waits for a count; with many URLs it is shorter, and the page shows a note instead."""
 
 
-@dataclass(slots=True)
 class Installation:
     """A root, its accounts, and the resources kept open between requests.
 
     An open search follows its index by itself; it is reopened when collections are added or removed.
     """
 
-    root: Root
-    clock: Clock
-    accounts: Accounts
-    supervisor: Supervisor | None = None
-    hidden: frozenset[str] = frozenset()
-    closed: frozenset[str] = frozenset()
-    _lock: Lock = field(default_factory=Lock)
-    _searches: dict[tuple[str, ...], OpenedSearch] = field(default_factory=dict)
-    _examples: dict[OpenedSearch, tuple[float, list[str]]] = field(default_factory=dict)
-    _configs: dict[str, tuple[object, Config]] = field(default_factory=dict)
-    _compiled: dict[str, CompiledSettings] = field(default_factory=dict)
-    _compile_lock: Lock = field(default_factory=Lock)
-    _open_collections: OpenCollections = field(init=False)
-    capture_reader: CaptureReader = field(init=False)
-    cache: AnswerCache = field(init=False)
-    cluster: ClusterSource = field(init=False)
-    offline_bulk: OfflineBulk = field(init=False)
-    lab: Workbench = field(init=False)
-    auditor: Auditor = field(init=False)
-    _held_control: ControlFile | None = None
-    sql_slots: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.SQL_AT_ONCE))
-    capture_slots: RequestSlots = field(
-        default_factory=lambda: RequestSlots(limits.CAPTURES_AT_ONCE, limits.CAPTURES_WAITING, limits.CAPTURE_WAIT_S)
-    )
-    capture_streams: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.CAPTURE_STREAMS))
-    export_slots: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.EXPORTS_AT_ONCE))
-
-    def __post_init__(self) -> None:
-        self._open_collections = OpenCollections(self.root, self.clock)
-        self.capture_reader = CaptureReader(self.clock)
-        self.cache = AnswerCache(self.clock)
-        self.cluster = cluster_source(self.root, self.clock)
-        self.offline_bulk = OfflineBulk(self.root, self.clock)
-        self.lab = Workbench(self.root, self.clock)
-        self.auditor = Auditor(self.root, self.clock)
+    def __init__(self, root: Root, clock: Clock, accounts: Accounts, supervisor: Supervisor | None = None) -> None:
+        self.root, self.clock, self.accounts, self.supervisor = root, clock, accounts, supervisor
+        self.hidden = self.closed = frozenset[str]()
+        self._lock, self._compile_lock = Lock(), Lock()
+        self._searches: dict[tuple[str, ...], OpenedSearch] = {}
+        self._examples: dict[OpenedSearch, tuple[float, list[str]]] = {}
+        self._configs: dict[str, tuple[object, Config]] = {}
+        self._compiled: dict[str, CompiledSettings] = {}
+        self._open_collections = OpenCollections(root, clock)
+        self.capture_reader = CaptureReader(clock)
+        self.cache = AnswerCache(clock)
+        self.cluster: ClusterSource = cluster_source(root, clock)
+        self.offline_bulk = OfflineBulk(root, clock)
+        self.lab = Workbench(root, clock)
+        self.auditor = Auditor(root, clock)
+        self.sql_slots = BoundedSemaphore(limits.SQL_AT_ONCE)
+        self.capture_slots = RequestSlots(limits.CAPTURES_AT_ONCE, limits.CAPTURES_WAITING, limits.CAPTURE_WAIT_S)
+        self.capture_streams = BoundedSemaphore(limits.CAPTURE_STREAMS)
+        self.export_slots = BoundedSemaphore(limits.EXPORTS_AT_ONCE)
+        self._held_control: ControlFile | None = None
         with suppress(TeiaError):  # the folder is read-only
             # Held open with its log: on a full disk the first reader could not create the log.
-            self._held_control = ControlFile(self.root.control)
+            self._held_control = ControlFile(root.control)
 
     def names(self) -> list[str]:
         """Return the visible collections, in order."""
