@@ -222,7 +222,9 @@ def announcement(trace: Trace) -> None:
 
 async def _announce(trace: Trace) -> None:
     socket_path = trace.folder / "announce"
-    settings = trace.settings(f'[signals]\nsocket = "{socket_path}"\ndelay_s = 0.1\nmax_age_s = 0.5\n')
+    settings = trace.settings(
+        f'[signals]\nsocket = "{socket_path}"\nproxy = "127.0.0.1:3128"\ndelay_s = 0.1\nmax_age_s = 0.5\n'
+    )
     async with NatsServers(trace.folder / "nats", 1, WallClock()) as nats:
         flags = ["--nats", nats.urls[0], "--key", nats.key, "--session", "8", "--config", settings]
         nodes = [trace.command("node", *flags, "--data", trace.folder / name, "--name", name) for name in "ab"]

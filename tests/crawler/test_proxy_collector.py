@@ -260,7 +260,7 @@ def test_a_proxy_without_a_port_is_refused_in_a_line(tmp_path: Path) -> None:
     ],
 )
 def test_a_cache_without_a_name_or_a_port_is_refused_in_a_line(tmp_path: Path, caches: str, problem: str) -> None:
-    from teia.collections.stored import check
+    from teia.collections.settings import check
 
     root = open_root(tmp_path / "data", create=True)
     flags = {"collection.seeds": ["https://example.org/"], "signals.caches": [caches]}

@@ -99,6 +99,7 @@ class Announcements:
         self._lock = Lock()
         self._received: list[tuple[str, str]] = []
         self._counted: Counter[tuple[str, str]] = Counter()
+        self._takes_pings = False
         self._proved_up_to = FIRST
         self.wanted: deque[CacheRequest] = deque()
         self.arrivals: deque[CacheArrival] = deque()
@@ -121,6 +122,7 @@ class Announcements:
         """Open the inbox and start taking announcements."""
         self._inbox = open_inbox(self.path)
         self._inbox.db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+        self._takes_pings = self._settings.indexnow or IndexNowKeys(self._inbox.db).has_tables
         return self._inbox
 
     def close(self) -> None:
@@ -243,53 +245,45 @@ class Announcements:
                 touched.append(self._queue_visit(url, now_s))
             else:
                 self.count("refused")
-        self._check_keys(inbox, touched, now_s)
+        if self._takes_pings:
+            self._check_keys(inbox, touched, now_s)
         for kind in SOON_KINDS:
             touched += [self._queue_visit(url, now_s) for url in self._take_credible(inbox, kind, now_s)]
 
     def _take_due(self, inbox: AnnouncementInbox, kind: str, before_s: float, limit: int) -> list[Announcement]:
+        """Take out due announcements: post those for other nodes, return those for this one."""
         due = inbox.due(kind, before_s, limit)
         # Posted before it is deleted: a crash between the two sends it twice, which is harmless.
-        if due:
-            due = self._forward(inbox, kind, due)
-        if due:
-            inbox.settle(kind, [each.url for each in due])
-        return due
-
-    def _forward(self, inbox: AnnouncementInbox, kind: str, due: Sequence[Announcement]) -> list[Announcement]:
-        """Post announcements for other nodes; return those for this node."""
-        from teia.crawler.signals_in.indexnow import KEY_FILE, forward_key_files
-
-        if kind == KEY_FILE:
-            return forward_key_files(inbox, due, self.owners)
         away = self.owners.forward(inbox, kind, due)
         self.count("passed_on", len(away), kind)
-        if away:
-            inbox.settle(kind, [each.url for each in away])
+        if due:
+            inbox.settle(kind, [each.url for each in due])
         return [each for each in due if each not in away]
 
     def _check_keys(self, inbox: AnnouncementInbox, touched: Touched, now_s: float) -> None:
         """Queue key files for a visit and check visited ones; any client can name a key file, so it is no signal."""
-        from teia.crawler.signals_in.indexnow import KEY_FILE, prove_keys  # only for collections that take pings
+        from teia.crawler.signals_in.indexnow import prove_keys, take_key_files  # only for collections that take pings
 
-        for each in self._take_due(inbox, KEY_FILE, now_s, VISITED_AT_ONCE):
-            touched.append(self._queue_visit(each.url, now_s, is_key=True))
+        for url in take_key_files(inbox, now_s, VISITED_AT_ONCE, self.owners):
+            touched.append(self._queue_visit(url, now_s, is_key=True))
         keys = IndexNowKeys(inbox.db)
         frontier_of = lambda host: self._cell(host).frontier  # noqa: E731
         self._proved_up_to = prove_keys(inbox, keys, frontier_of, now_s, self.owners, self._proved_up_to)
 
     def _take_credible(self, inbox: AnnouncementInbox, kind: str, now_s: float) -> list[str]:
         """Take out the signals that sites sent on their own pages, and return those from credible sources."""
+        signals = self._take_due(inbox, kind, now_s, VISITED_AT_ONCE)
+        if not signals:
+            return []
         from teia.crawler.signals_in.indexnow import note_signal
 
-        signals, credible = self._take_due(inbox, kind, now_s, VISITED_AT_ONCE), []
+        credible = []
         for each in signals:
             host = split(each.url).host
             with self._cell(host).frontier.transaction() as frontier:
                 credible += [each.url] if note_signal(frontier, each, host) else []
-        if signals:
-            self.count("taken", len(credible), kind)
-            self.count("unheard", len(signals) - len(credible), kind)
+        self.count("taken", len(credible), kind)
+        self.count("unheard", len(signals) - len(credible), kind)
         return credible
 
     def _cell(self, host: str) -> Cell:
@@ -298,9 +292,9 @@ class Announcements:
     def _evaluate(self, announced: Announcement, now_s: float) -> CacheRequest | None:
         """Return the page to request from the cache; None if it is not wanted."""
         url, host = announced.url, split(announced.url).host
-        with self._cell(host).frontier.transaction() as frontier:
-            host_id = frontier.find_host(host) or 0
-            known = read_url(frontier, host, slot_of(site_of(host)), host_id, key_of(url)) if host_id else None
+        frontier = self._cell(host).frontier
+        host_id = frontier.find_host(host) or 0
+        known = read_url(frontier, host, slot_of(site_of(host)), host_id, key_of(url)) if host_id else None
         if known is None:
             if not self._settings.new_pages:
                 self.count("refused")

@@ -108,14 +108,16 @@ def prove_keys(
     return requested[-1][:3] if len(requested) == CHECKED_AT_ONCE else FIRST
 
 
-def forward_key_files(inbox: AnnouncementInbox, due: Sequence[Announcement], owners: HostOwners) -> list[Announcement]:
-    """Forward the keys of due key files that belong to other nodes; return the key files of this node."""
-    keys = IndexNowKeys(inbox.db)
-    away = [(split(each.url).host, each.url) for each in due if not owners.is_here(split(each.url).host)]
+def take_key_files(inbox: AnnouncementInbox, now_s: float, limit: int, owners: HostOwners) -> list[str]:
+    """Take out due key files, and return those of this node; the keys of others are posted to their owners."""
+    keys, due = IndexNowKeys(inbox.db), [(split(each.url).host, each.url) for each in inbox.due(KEY_FILE, now_s, limit)]
+    ours, away = ([place for place in due if owners.is_here(place[0]) is is_ours] for is_ours in (True, False))
     _forward_keys(inbox, keys, [key for place in away for key in keys.pending_at(*place)], owners)
     for place in away:
         _forget_file(inbox, keys, *place)
-    return [each for each in due if owners.is_here(split(each.url).host)]
+    if ours:
+        inbox.settle(KEY_FILE, [url for _, url in ours])
+    return [url for _, url in ours]
 
 
 def _forward_keys(

@@ -11,7 +11,7 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.crawler.signals_in.for_other_nodes import MAX_URLS, ForwardedSignals, HostOwners, Message
-from teia.crawler.signals_in.indexnow import INDEXNOW, KEY_FILE, forward_key_files, prove_keys, receive
+from teia.crawler.signals_in.indexnow import INDEXNOW, KEY_FILE, prove_keys, receive, take_key_files
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
 from teia.signals.announce import PROXY, Announcement, AnnouncementInbox, counts_in, open_inbox
@@ -154,10 +154,10 @@ def test_a_key_whose_host_becomes_ours_before_it_was_sent_is_looked_for_here(tmp
         receive(announced.path, read_ping("other-key-1", [f"{THERE}x"], f"{THERE}{KEY}.txt"), clock)  # the same file
         others.meanwhile = fail
         with pytest.raises(ClusterError, match="killed"):
-            announced._take_due(inbox, KEY_FILE, 1e12, 64)
+            take_key_files(inbox, 1e12, 64, others.elsewhere)
         assert [each.url for each in waiting(inbox, KEY_FILE)] == [f"{THERE}{KEY}.txt"]
         others.meanwhile = lambda: None
-        assert not announced._take_due(inbox, KEY_FILE, 1e12, 64)
+        assert not take_key_files(inbox, 1e12, 64, others.elsewhere)
         assert not waiting(inbox, KEY_FILE)
         assert not IndexNowKeys(inbox.db).pending_keys(10)
         assert {ping.key for _, passed in posted(inbox) for ping in passed.pings} == {KEY, "other-key-1"}
@@ -170,7 +170,7 @@ def test_a_key_file_that_no_key_needs_any_more_is_forgotten(tmp_path: Path) -> N
     (key,) = IndexNowKeys(inbox.db).pending_keys(10)
     IndexNowKeys(inbox.db).remove(key, [f"{THERE}page"])
     others = Others()
-    assert not forward_key_files(inbox, waiting(inbox, KEY_FILE), others.elsewhere)
+    assert not take_key_files(inbox, 1e12, 64, others.elsewhere)
     assert not waiting(inbox, KEY_FILE)
     assert not posted(inbox)
     inbox.close()
@@ -184,7 +184,7 @@ def test_all_keys_of_one_look_are_sent_at_once_and_those_of_a_cell_together(tmp_
         for number in range(3):
             receive(path, read_ping(f"forged-{number}", [f"http://{host}/x"]), clock)
     inbox = open_inbox(path)
-    assert not forward_key_files(inbox, waiting(inbox, KEY_FILE), others.elsewhere)
+    assert not take_key_files(inbox, 1e12, 64, others.elsewhere)
     assert others.times == 1
     assert sorted((cell, len(passed.pings)) for cell, passed in posted(inbox)) == [(0, 27), (7, 3)]
     assert not IndexNowKeys(inbox.db).pending_keys(100)
