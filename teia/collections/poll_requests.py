@@ -259,5 +259,5 @@ async def reconfigure_crawl(
         compiled = await asyncio.to_thread(compile_settings, config, root.collection(crawl.name).lists)
     except TeiaError as error:
         return RequestAnswer(error=encoded(error.message))
-    crawler.reconfigure(crawl, config, compiled)
+    crawler.reconfigure(crawl, compiled)
     return RequestAnswer(now=tuple(edit.key for edit in live))

@@ -188,11 +188,10 @@ class Committer:
         starts: Sequence[int],
         ledger: Ledger,
         clock: Clock,
-        aliases: AliasBook | None = None,
         record_visit: RecordVisit | None = None,
     ) -> None:
         self.cells = cells
-        self.aliases = aliases
+        self.aliases: AliasBook | None = None
         self.pagerank: CrawlPageRank | None = None
         self.refresh: Refresh | RevisitAll | None = None
         self.steps: Sequence[CommitStep] = ()

@@ -24,7 +24,6 @@ from dataclasses import replace
 from functools import partial
 
 from teia.clock import Clock
-from teia.config.sections import Config
 from teia.crawler.child.messages import decode_result, encode_parts
 from teia.crawler.commit import CommitResult
 from teia.crawler.compiled_settings import CompiledSettings
@@ -209,13 +208,12 @@ class Crawler:
             elif command is Command.STOP:
                 crawl.end()
 
-    def reconfigure(self, crawl: Crawl, config: Config, compiled: CompiledSettings) -> None:
+    def reconfigure(self, crawl: Crawl, compiled: CompiledSettings) -> None:
         """Apply new settings to one crawl; settings that crawls share are taken from the first crawl."""
-        configs = [config if each is crawl else each.config for each in self.crawls]
+        configs = [compiled.config if each is crawl else each.config for each in self.crawls]
         shared, courtesy = configs[0], merge_courtesy(configs)
-        crawl.reconfigure(
-            config, compiled, CourtesyInForce.from_settings(self._clock.now_s(), courtesy), self._schedule
-        )
+        in_force = CourtesyInForce.from_settings(self._clock.now_s(), courtesy)
+        crawl.reconfigure(compiled, in_force, self._schedule)
         self._schedule.apply_courtesy(courtesy)
         self._robots.apply_settings(shared.courtesy, shared.limits)
         self._disk.low_bytes = shared.limits.disk_free_bytes

@@ -14,7 +14,6 @@ from enum import StrEnum
 from math import ceil
 
 from teia.clock import Clock
-from teia.config.sections import Config
 from teia.crawler.budgets import Budgets
 from teia.crawler.child.messages import decode_settings, with_focus
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
@@ -90,22 +89,15 @@ class Crawl:
     is_winding_up = False
     """True once a stop has begun: nothing new is started or planned, and results are committed at once."""
 
-    def __init__(
-        self,
-        number: int,
-        name: str,
-        config: Config,
-        committer: Committer,
-        starts: tuple[int, ...],
-        read_settings: bytes,
-        compiled: CompiledSettings,
-    ) -> None:
-        self.number = number
+    number = 0
+    """Its place among the crawls of its crawler."""
+
+    def __init__(self, name: str, committer: Committer, starts: tuple[int, ...], compiled: CompiledSettings) -> None:
         self.name = name
-        self.config = config
         self.committer = committer
-        self.read_settings = read_settings
         self.compiled = compiled
+        self.config = config = compiled.config
+        self.read_settings = compiled.read_settings
         self.ownership: Ownership = OneMachine()
         self.state = CrawlState.RUNNING
         self.paused_why = ""
@@ -161,13 +153,11 @@ class Crawl:
             if url is not None and split(url).host == split(f"{origin}/").host:
                 self._seeds.append(_found_url(url, 1, BY_SITEMAP | AS_SITEMAP))
 
-    def reconfigure(
-        self, config: Config, compiled: CompiledSettings, courtesy: CourtesyInForce, schedule: HostSchedule
-    ) -> None:
+    def reconfigure(self, compiled: CompiledSettings, courtesy: CourtesyInForce, schedule: HostSchedule) -> None:
         """Apply new settings from now on; the next commits find URLs that they let in again."""
         self.add_seeds([seed for seed in compiled.seeds if seed not in self.compiled.seeds])
-        self.config, self.compiled = config, compiled
-        self._paused_hosts = paused_hosts(config.courtesy.paused)
+        self.config, self.compiled = compiled.config, compiled
+        self._paused_hosts = paused_hosts(self.config.courtesy.paused)
         self.read_settings = with_focus(compiled.read_settings, decode_settings(self.read_settings).focus)
         self._must_reevaluate, self._courtesy = True, courtesy
         for queue in self.queues.values():

@@ -183,8 +183,8 @@ def build_crawl(
         committer.refresh = RevisitAll(cells, since_s[folder.name], config, clock)
     compiled = compile_settings(config, folder.lists)
     remove_old_copies(folder.lists, compiled)
-    read_settings = with_focus(compiled.read_settings, focus)
-    crawl = Crawl(0, folder.name, config, committer, starts, read_settings, compiled)
+    crawl = Crawl(folder.name, committer, starts, compiled)
+    crawl.read_settings = with_focus(compiled.read_settings, focus)
     crawl.ownership = own(crawl)
     crawl.add_seeds([seed for seed in compiled.seeds if crawl.ownership.owns(split(seed).host)])
     # A node has made its own, because others may forward some to it.

@@ -263,7 +263,7 @@ class CommandReceiver:
         except TeiaError as error:
             _log.warning("settings not applied: %s", error)
             return True
-        crawler.reconfigure(crawl, config, compiled)
+        crawler.reconfigure(crawl, compiled)
         return True
 
 
