@@ -107,6 +107,9 @@ least_s = 1.0
 {more}
 """
 NET = 198
+NO_CACHE = "127.0.0.1:9"
+"""Address of the cache: none is there, for the event ends when a page is to be taken from it."""
+
 WAIT_S = 90.0
 
 
@@ -222,9 +225,8 @@ def announcement(trace: Trace) -> None:
 
 async def _announce(trace: Trace) -> None:
     socket_path = trace.folder / "announce"
-    settings = trace.settings(
-        f'[signals]\nsocket = "{socket_path}"\nproxy = "127.0.0.1:3128"\ndelay_s = 0.1\nmax_age_s = 0.5\n'
-    )
+    signals = f'socket = "{socket_path}"\nproxy = "{NO_CACHE}"\ndelay_s = 0.1\nmax_age_s = 0.5\n'
+    settings = trace.settings(f"[signals]\n{signals}")
     async with NatsServers(trace.folder / "nats", 1, WallClock()) as nats:
         flags = ["--nats", nats.urls[0], "--key", nats.key, "--session", "8", "--config", settings]
         nodes = [trace.command("node", *flags, "--data", trace.folder / name, "--name", name) for name in "ab"]

@@ -293,8 +293,9 @@ class Announcements:
         """Return the page to request from the cache; None if it is not wanted."""
         url, host = announced.url, split(announced.url).host
         frontier = self._cell(host).frontier
-        host_id = frontier.find_host(host) or 0
-        known = read_url(frontier, host, slot_of(site_of(host)), host_id, key_of(url)) if host_id else None
+        with sqlite_errors(frontier.path):
+            host_id = frontier.find_host(host) or 0
+            known = read_url(frontier, host, slot_of(site_of(host)), host_id, key_of(url)) if host_id else None
         if known is None:
             if not self._settings.new_pages:
                 self.count("refused")
