@@ -252,7 +252,7 @@ class Crawler:
             item = queue.head
             if item is None:
                 break
-            if item.purpose == "robots" and not item.hops and crawl.exhausted_budget(queue):
+            if item.purpose == "robots" and not item.hops and crawl.budgets.exhausted(queue, crawl.config.limits):
                 self._drop_robots_request(queue)
                 continue
             if not crawl.may_start(queue, item):

@@ -267,15 +267,11 @@ class Crawl:
                 return Outcome.OUT_OF_SCOPE, "excluded by the settings of the collection"
         except Exception as error:  # noqa: BLE001  # a rule that is a function written by the user
             return Outcome.SYSTEM, f"a scope rule failed: {type(error).__name__}: {error}"
-        exhausted = self.exhausted_budget(queue)
+        exhausted = self.budgets.exhausted(queue, self.config.limits)
         if exhausted and not item.visits:  # budgets protect from endless pages, not from known ones
             return Outcome.BUDGET, exhausted
         failed = self.budgets.failure_reason(queue, self.config.limits)
         return (queue.last_failure, failed) if failed else None
-
-    def exhausted_budget(self, queue: HostQueue) -> str:
-        """Return the budget that a host has used up, its own or its site's; empty if none."""
-        return self.budgets.exhausted(queue, self.config.limits)
 
     def is_in_scope(self, url: str) -> bool:
         """Tell whether a URL is in scope, independent of the page that names it."""

@@ -131,8 +131,18 @@ def read(payload: bytes) -> bytes:
     if compiled.read_settings.archive.answers:
         members = page_members(_fetched(task), decoded.dechunked, {}, None)
     return encode(
-        _result(
-            task, task.outcome, Page(url=task.url), head.headers, members, redirect_to, payload, len(decoded.payload)
+        ReadResult(
+            outcome=task.outcome,
+            redirect_to=redirect_to,
+            etag=head.headers.first("etag"),
+            last_modified=head.headers.first("last-modified"),
+            truncated=task.truncated,
+            payload_bytes=len(decoded.payload),
+            payload=payload,
+            members=members.data,
+            lengths=members.lengths,
+            kinds=members.kinds,
+            payload_digest=members.payload_digest,
         )
     )
 
@@ -141,29 +151,56 @@ def _read_page(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
     parsed = parse_document(
         task.url, task.head, task.body, compiled.options, compiled.processors, is_sitemap=task.as_sitemap
     )
-    redirect_to = _redirect(task, parsed.head.headers)
+    page, headers = parsed.page, parsed.head.headers
+    redirect_to = _redirect(task, headers)
     outcome = _outcome(task, compiled, parsed, redirect_to)
-    chosen = _chosen_links(task, compiled, parsed.page, outcome, redirect_to)
-    judged = None if compiled.focus is None else _judged(task, compiled.focus, parsed.page, chosen, redirect_to)
+    chosen = _chosen_links(task, compiled, page, outcome, redirect_to)
+    judged = None if compiled.focus is None else _judged(task, compiled.focus, page, chosen, redirect_to)
     members = NO_RECORDS
     if compiled.read_settings.archive.answers:
-        metadata = _metadata(task, parsed.page, redirect_to)
+        metadata = _metadata(task, page, redirect_to)
         if judged is not None and judged.kind != NO_KIND:
             metadata["relevance"] = f"{judged.relevance / TOP_SCORE:.2f}"
         if compiled.read_settings.parse.processors:
-            metadata = {**parsed.page.metadata, **metadata}  # includes the results of the user's own processors (A15)
+            metadata = {**page.metadata, **metadata}  # includes the results of the user's own processors (A15)
         decoded = parsed.decoded
         # If nothing had to be decoded, the page's digest is the payload's too, and is not computed again.
-        known = parsed.page.digest if decoded.payload is decoded.dechunked else ""
+        known = page.digest if decoded.payload is decoded.dechunked else ""
         earlier = RevisitOf(task.url, task.earlier_s, task.earlier_digest) if task.earlier_digest else None
         members = page_members(_fetched(task), decoded.dechunked, metadata, earlier, known)
-    size = len(parsed.decoded.payload)
     # A refused page has another outcome than its answer: it is archived but not indexed.
-    entry = _entry(task, compiled, parsed.page) if compiled.read_settings.index and outcome == task.outcome else b""
-    headers = parsed.head.headers
+    entry = _entry(task, compiled, page) if compiled.read_settings.index and outcome == task.outcome else b""
     reported = _reported_changes(task, compiled, parsed) if compiled.read_settings.signals and parsed.entries else None
-    return _result(
-        task, outcome, parsed.page, headers, members, redirect_to, b"", size, chosen, judged, entry, reported
+    return ReadResult(
+        str(outcome),
+        page.media_type,
+        page.language,
+        page.title,
+        page.canonical,
+        redirect_to,
+        headers.first("etag"),
+        headers.first("last-modified"),
+        page.noindex,
+        page.truncated or task.truncated,
+        bytes.fromhex(page.digest),
+        bytes.fromhex(page.text_digest),
+        page.simhash,
+        len(parsed.decoded.payload),
+        chosen.links,
+        chosen.seen,
+        chosen.out_of_scope,
+        chosen.unindexable,
+        b"",
+        members.data,
+        members.lengths,
+        members.kinds,
+        members.payload_digest,
+        judged,
+        outline(page.text),
+        chosen.traps,
+        entry,
+        _sketch_of(page) if task.is_revisit else b"",
+        reported,
     )
 
 
@@ -189,8 +226,7 @@ def _read_entry(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
     parsed = parse_document(
         task.url, task.head, task.body, compiled.options, compiled.processors, is_sitemap=task.as_sitemap
     )
-    entry = _entry(task, compiled, parsed.page)
-    return _result(task, task.outcome, parsed.page, parsed.head.headers, NO_RECORDS, "", b"", 0, entry=entry)
+    return ReadResult(task.outcome, entry=_entry(task, compiled, parsed.page))
 
 
 def _entry(task: ReadTask, compiled: CompiledReadSettings, page: Page) -> bytes:
@@ -323,54 +359,6 @@ def _metadata(task: ReadTask, page: Page, redirect_to: str) -> dict[str, str | t
     elif page.links:
         metadata["outlink"] = tuple(map(outlink_line, page.links[:MAX_OUTLINKS]))
     return metadata
-
-
-def _result(
-    task: ReadTask,
-    outcome: str,
-    page: Page,
-    headers: Headers,
-    members: Members,
-    redirect_to: str,
-    payload: bytes,
-    payload_bytes: int,
-    chosen: SelectedLinks | None = None,
-    judged: FocusJudgement | None = None,
-    entry: bytes = b"",
-    reported: ReportedChanges | None = None,
-) -> ReadResult:
-    chosen = chosen or SelectedLinks([])
-    return ReadResult(
-        str(outcome),
-        page.media_type,
-        page.language,
-        page.title,
-        page.canonical,
-        redirect_to,
-        headers.first("etag"),
-        headers.first("last-modified"),
-        page.noindex,
-        page.truncated or task.truncated,
-        bytes.fromhex(page.digest),
-        bytes.fromhex(page.text_digest),
-        page.simhash,
-        payload_bytes,
-        chosen.links,
-        chosen.seen,
-        chosen.out_of_scope,
-        chosen.unindexable,
-        payload,
-        members.data,
-        members.lengths,
-        members.kinds,
-        members.payload_digest,
-        judged,
-        outline(page.text),
-        chosen.traps,
-        entry,
-        _sketch_of(page) if task.is_revisit else b"",
-        reported,
-    )
 
 
 # ---- the hub of a feed -----------------------------------------------------------------------------------------------

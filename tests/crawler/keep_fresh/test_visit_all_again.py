@@ -83,7 +83,7 @@ def test_a_used_up_budget_does_not_prevent_revisits(tmp_path: Path) -> None:
         schedule = HostSchedule(Politeness(CourtesySettings()), 10)
         queue = crawl.host_queue("a.test", 1, schedule)
         queue.requests, crawl.budgets = 5, Budgets()
-        assert crawl.exhausted_budget(queue)
+        assert crawl.budgets.exhausted(queue, crawl.config.limits)
         items = again.next_urls(crawl.committer.cells[number], queue, 100, ()).items
         refused = {item.lane: crawl.refusal(queue, item) for item in items}
         assert refused[LANE_DUE] is None
