@@ -29,7 +29,7 @@ from teia.cluster.cells.site_homes import SiteHomes
 from teia.cluster.cells.snapshots import CannotRestore, Snapshots
 from teia.cluster.cells.split import Splitter
 from teia.cluster.cells.upkeep import Upkeep
-from teia.cluster.crawl.commit import CellExchange
+from teia.cluster.crawl.commit import DIRECT_FORMAT, CellExchange
 from teia.cluster.crawl.finished import FinishedCheck
 from teia.cluster.crawl.limits import LimitShares, limit_reached
 from teia.cluster.crawl.ownership import open_owned, ownership_of, receive_links
@@ -476,6 +476,7 @@ class Node:
         exchange = ownership.exchange
         while not self._stopping:
             self._report(session, crawl)
+            exchange.has_older_nodes = session.common_format() < DIRECT_FORMAT
             if self._index is not None:
                 self._index.report_cells({cell: log for cell, log in list(owner.owned.items()) if cell in cells})
             if exchange.lost or upkeep.needs_new_shift(cells) or self._schedule.current_task() != work:

@@ -82,6 +82,8 @@ class CellExchange:
         """Bulks that one transaction merges; fewer after one that was too large, since bulks may be forwarded."""
         self._moved_urls = 0
         """URLs that the current transaction got with sites that another cell knew before."""
+        self.has_older_nodes = True
+        """True until the node knows that all others read DIRECT_FORMAT."""
         self._signals: list[ForwardedSignals] = []
         """Signals of older nodes that the current transaction received."""
         self.merged: dict[int, int] = {}
@@ -110,7 +112,7 @@ class CellExchange:
     def _send_signals_by_log(self, messages: Sequence[Message]) -> bool:
         """Send signals to other cells' owners with records of a cell owned here, while an older node is there."""
         frontier = next((cell.frontier for cell in self.cells), None)
-        if frontier is None or frontier.journal is None or frontier.journal.format >= DIRECT_FORMAT:
+        if frontier is None or frontier.journal is None or not self.has_older_nodes:
             return False
         for at in range(0, len(messages), MAX_SIGNAL_MESSAGES):
             with frontier.transaction():

@@ -19,7 +19,7 @@ from teia.cluster.cells.log import CellLost, TooLarge
 from teia.cluster.cells.open_cells import ClusterCells, OwnTail, _in_thread, prepare_cells
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.site_homes import SiteHomes
-from teia.cluster.crawl.commit import DIRECT_FORMAT, MAX_BULKS, MERGE_WITHIN_S, CellExchange
+from teia.cluster.crawl.commit import MAX_BULKS, MERGE_WITHIN_S, CellExchange
 from teia.config.sections import Config
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.open_cell import Cell, note_position
@@ -27,7 +27,7 @@ from teia.crawler.signals_in.announcements import Announcements, open_announceme
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals
 from teia.errors import ClusterError, DiskFull
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.journal import NEWEST_FORMAT, STATEMENTS
+from teia.frontier.cell.journal import NEWEST_FORMAT
 from teia.frontier.cell.rows import FoundUrl
 from teia.signals.announce import PROXY, Announcement, open_inbox
 from teia.signals.indexnow import IndexNowKeys, IndexNowPing
@@ -341,13 +341,14 @@ def test_signals_of_older_nodes_are_taken_up_once_however_often_their_commit_fai
         assert IndexNowKeys(inbox.db).waiting_for(key) == [("http://a.test/p", 7.0)]
 
 
-@pytest.mark.parametrize("newest", [STATEMENTS, DIRECT_FORMAT - 1, NEWEST_FORMAT])
-def test_signals_are_sent_by_the_log_as_long_as_an_older_node_is_there(newest: int) -> None:
+@pytest.mark.parametrize("has_older_nodes", [True, False])
+def test_signals_are_sent_by_the_log_as_long_as_an_older_node_is_there(has_older_nodes: bool) -> None:
     """That node subscribes to no signals, and reads what is in its log; the others read both."""
     posted: list[tuple[int, bytes]] = []
-    journal = SimpleNamespace(format=newest, post=lambda cell, bulk: posted.append((cell, bulk)))
+    journal = SimpleNamespace(post=lambda cell, bulk: posted.append((cell, bulk)))
     listener = Listener(cell_1=0)
     listener.committer.cells[1].frontier = SimpleNamespace(journal=journal, transaction=nullcontext)  # type: ignore[assignment]
+    listener.committer.has_older_nodes = has_older_nodes
     is_sent = listener.committer._send_signals_by_log([(7, ForwardedSignals([PAGE], [PING]))] * 40)
-    assert is_sent is (newest < DIRECT_FORMAT)
+    assert is_sent is has_older_nodes
     assert posted == [(7, OLD_MESSAGE)] * 40 * is_sent
