@@ -35,7 +35,7 @@ from teia.fetch.driver import Curl, CurlDriver
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard
 from teia.fetch.keep_alive import IdleSockets, KeepAliveBudget, Local
-from teia.fetch.outcome import FetchVerdict, StopReason, TransferEnd, classify
+from teia.fetch.outcome import StopReason, TransferEnd, classify
 from teia.fetch.wire import Pin, RequestHeaders, pin_for, recipient_of, request_head, request_headers
 from teia.records import Fetched, Outcome
 
@@ -352,7 +352,17 @@ class CurlFetcher:
         if answer.stop in _NOT_SENT and not transfer.is_fresh:
             self._restart(transfer)
             return
-        verdict = self._classify(transfer, code, message)
+        verdict = classify(
+            TransferEnd(
+                code=code,
+                message=message,
+                os_errno=curl.getinfo(pycurl.OS_ERRNO) if code else 0,
+                stop=answer.stop,
+                status=answer.status,
+                anything_received=answer.anything_received,
+                conditional=request.is_conditional,
+            )
+        )
         fetched = Fetched(
             url=request.url,
             outcome=str(verdict.outcome),
@@ -383,19 +393,6 @@ class CurlFetcher:
         transfer.curl.setopt(pycurl.FRESH_CONNECT, 1)
         transfer.begin()
         self._driver.add(transfer.curl)
-
-    def _classify(self, transfer: CurlTransfer, code: int, message: str) -> FetchVerdict:
-        answer = transfer.answer
-        end = TransferEnd(
-            code=code,
-            message=message,
-            os_errno=transfer.curl.getinfo(pycurl.OS_ERRNO) if code else 0,
-            stop=answer.stop,
-            status=answer.status,
-            anything_received=answer.anything_received,
-            conditional=transfer.request.is_conditional,
-        )
-        return classify(end)
 
     def _fail(self, request: FetchRequest, done: Done, outcome: Outcome, detail: str) -> None:
         """Answer a request for which no socket was opened."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from teia.search.query.lexer import QueryToken, TokenKind, tokens_of
 from teia.search.query.normal_form import Builder, limit_conditions
@@ -327,18 +328,5 @@ class _Restrictions:
     def query(self, clauses: Clauses) -> Query:
         if not self.count:
             return Query(clauses, expand=self._expand)
-        filters = Filters(
-            site=self._choice("site"),
-            host=self._choice("host"),
-            lang=self._choice("lang"),
-            type=self._choice("type"),
-            link=self._choice("link"),
-            title=self._choice("title"),
-            after=self._moments.get("after"),
-            before=self._moments.get("before"),
-        )
-        return Query(clauses, tuple(self._exact), filters, self._expand)
-
-    def _choice(self, name: str) -> FilterChoice:
-        wanted, unwanted = self._choices.get(name, ({}, {}))
-        return FilterChoice(tuple(wanted), tuple(unwanted))
+        given: dict[str, Any] = {name: FilterChoice(*map(tuple, values)) for name, values in self._choices.items()}
+        return Query(clauses, tuple(self._exact), Filters(**given | self._moments), self._expand)

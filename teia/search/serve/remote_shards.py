@@ -28,27 +28,9 @@ from teia.search.rank.formula import Candidates, Keys
 from teia.search.rank.plan import Plan
 from teia.search.rank.rows import CANDIDATE
 from teia.search.rank.statistics import CountsDemand, TermCounts
+from teia.search.serve import wire_format as wire
 from teia.search.serve.gateway import PendingAnswer
 from teia.search.serve.shards import ExactMatches, FacetCounts, Show
-from teia.search.serve.wire_format import (
-    BatchReply,
-    BatchRequest,
-    CandidatesReply,
-    CandidatesRequest,
-    CountsReply,
-    CountsRequest,
-    EntriesReply,
-    EntriesRequest,
-    ExactTextReply,
-    ExactTextRequest,
-    FacetsRequest,
-    PartsRequest,
-    ShardRequest,
-    WordsLikeRequest,
-    decode_reply,
-    encode,
-    unpack_received,
-)
 from teia.search.show.results import Facts
 
 MAX_CACHED = 20_000
@@ -140,7 +122,7 @@ class RequestBatch:
         make_request, decode_answer = self._shard.codecs[name]
 
         def add_request(*arguments: Any) -> PendingAnswer[Any]:
-            self._requests.append(encode(make_request(*arguments)))
+            self._requests.append(wire.encode(make_request(*arguments)))
             self._pending.append(
                 PendingAnswer(
                     partial(self._decode_answer, len(self._pending), partial(decode_answer, self, *arguments))
@@ -153,7 +135,9 @@ class RequestBatch:
     def send(self, left_s: RemainingTime) -> None:
         self._left_s = left_s
         requests = self._requests
-        octets = requests[0] if len(requests) == 1 else encode(BatchRequest(tuple(map(msgspec.Raw, requests))))
+        octets = (
+            requests[0] if len(requests) == 1 else wire.encode(wire.BatchRequest(tuple(map(msgspec.Raw, requests))))
+        )
         sent = self._shard.transport(octets)
         for pending in self._pending:
             pending.future = sent
@@ -164,7 +148,7 @@ class RequestBatch:
             return decode_answer(octets)
         # One message holds all answers: the first reader unpacks it for the others.
         if not self._answers:
-            self._answers = decode_reply(BatchReply, octets).replies
+            self._answers = wire.decode_reply(wire.BatchReply, octets).replies
         if len(self._answers) != len(self._requests):
             raise IndexFailure("its response does not match the request")
         # An empty answer did not fit into the message, and is requested by itself.
@@ -215,18 +199,21 @@ class RemoteShard:
         self._received = received
         self.omitted_cells: Mapping[str, str] = {}
         """Cells, by name, that were requested and are not searched there."""
-        self.codecs: dict[str, tuple[Callable[..., ShardRequest], Callable[..., Any]]] = {
+        self.codecs: dict[str, tuple[Callable[..., wire.ShardRequest], Callable[..., Any]]] = {
             "counts": (
-                lambda demand: CountsRequest(demand.terms, demand.prefixes, demand.words),
+                lambda demand: wire.CountsRequest(demand.terms, demand.prefixes, demand.words),
                 self._read_counts,
             ),
             "candidates": (self._candidates_request, self._read_candidates),
-            "entries": (lambda keys: EntriesRequest(tuple(keys)), self._read_entries),
+            "entries": (lambda keys: wire.EntriesRequest(tuple(keys)), self._read_entries),
             "filter_exact": (self._exact_text_request, self._read_exact_text),
-            "facets": (FacetsRequest, _make_decoder(FacetCounts)),
-            "leaf_scores": (lambda plan, keys: PartsRequest(plan, tuple(keys)), _make_decoder(dict[int, list[float]])),
+            "facets": (wire.FacetsRequest, _make_decoder(FacetCounts)),
+            "leaf_scores": (
+                lambda plan, keys: wire.PartsRequest(plan, tuple(keys)),
+                _make_decoder(dict[int, list[float]]),
+            ),
             "similar_words": (
-                lambda words, distance: WordsLikeRequest(tuple(words), distance),
+                lambda words, distance: wire.WordsLikeRequest(tuple(words), distance),
                 _make_decoder(dict[str, dict[str, int]]),
             ),
         }
@@ -237,7 +224,7 @@ class RemoteShard:
         return RequestBatch(self)
 
     def _read_counts(self, _: RequestBatch, demand: CountsDemand, octets: bytes) -> TermCounts:
-        found = decode_reply(CountsReply, octets)
+        found = wire.decode_reply(wire.CountsReply, octets)
         self._received.extents[self.name] = found.extent
         return TermCounts(
             dict(zip(demand.terms, found.terms, strict=True)),
@@ -245,9 +232,9 @@ class RemoteShard:
             dict(zip(demand.words, found.words, strict=True)),
         )
 
-    def _candidates_request(self, plan: Plan, limit: int, show: Show | None = None) -> CandidatesRequest:
+    def _candidates_request(self, plan: Plan, limit: int, show: Show | None = None) -> wire.CandidatesRequest:
         total_extent = self._received.total_extent()
-        return CandidatesRequest(plan, limit, total_extent, self._likely_range(show, total_extent))
+        return wire.CandidatesRequest(plan, limit, total_extent, self._likely_range(show, total_extent))
 
     def _likely_range(self, show: Show | None, total_extent: Extent) -> Show | None:
         """Return the part of the shown results that is likely to be on this shard."""
@@ -258,14 +245,14 @@ class RemoteShard:
         return narrow_range(show, here.pages / total_extent.pages)
 
     def _read_candidates(self, *arguments_and_octets: Any) -> Candidates:
-        found = decode_reply(CandidatesReply, arguments_and_octets[-1])
+        found = wire.decode_reply(wire.CandidatesReply, arguments_and_octets[-1])
         # A bytearray, because the gateway writes the shard's number into the rows.
         rows = np.frombuffer(bytearray(found.rows), CANDIDATE)
         ranks = np.frombuffer(found.percentiles, np.float32).tolist()
         self._received.ranks.store(zip(rows["key"][: len(ranks)].tolist(), ranks, strict=True))
         return Candidates(found.total, rows, self._accept_pages(found.pages))
 
-    def _accept_pages(self, pages: EntriesReply | None) -> Mapping[int, bytes]:
+    def _accept_pages(self, pages: wire.EntriesReply | None) -> Mapping[int, bytes]:
         """Return pages that were sent along; their facts are cached."""
         if pages is None:
             return {}
@@ -273,8 +260,8 @@ class RemoteShard:
         return pages.entries
 
     def _read_entries(self, batch: RequestBatch, keys: Sequence[int], octets: bytes) -> Mapping[int, IndexEntry]:
-        answer = decode_reply(EntriesReply, octets)
-        found = {entry.key: entry for entry in map(unpack_received, answer.entries.values())}
+        answer = wire.decode_reply(wire.EntriesReply, octets)
+        found = {entry.key: entry for entry in map(wire.unpack_received, answer.entries.values())}
         self._accept_pages(answer)
         # Without progress, requesting the rest again would never end.
         if len(answer.rest) >= len(keys):
@@ -283,11 +270,11 @@ class RemoteShard:
 
     def _exact_text_request(
         self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None
-    ) -> ExactTextRequest:
-        return ExactTextRequest(tuple(keys), tuple(texts), self._likely_range(show, self._received.total_extent()))
+    ) -> wire.ExactTextRequest:
+        return wire.ExactTextRequest(tuple(keys), tuple(texts), self._likely_range(show, self._received.total_extent()))
 
     def _read_exact_text(self, *arguments_and_octets: Any) -> ExactMatches:
-        found = decode_reply(ExactTextReply, arguments_and_octets[-1])
+        found = wire.decode_reply(wire.ExactTextReply, arguments_and_octets[-1])
         return ExactMatches(found.keys, self._accept_pages(found.pages))
 
 
@@ -306,4 +293,4 @@ def narrow_range(show: Show, share: float) -> Show:
 
 def _make_decoder(kind: type[Value]) -> Callable[..., Value]:
     """Return a reader for answers that do not depend on the request."""
-    return lambda *arguments_and_octets: decode_reply(kind, arguments_and_octets[-1])
+    return lambda *arguments_and_octets: wire.decode_reply(kind, arguments_and_octets[-1])

@@ -24,27 +24,8 @@ from teia.index.union import UnionReader
 from teia.search.rank.formula import RERANKED, Candidates, Keys, PagePriors, Ranking
 from teia.search.rank.near_duplicates import leaders_of
 from teia.search.rank.statistics import EVERY_PAGE, PAGES, CountsDemand
+from teia.search.serve import wire_format as wire
 from teia.search.serve.shards import LocalShard, Show
-from teia.search.serve.wire_format import (
-    MAX_ANSWER_BYTES,
-    MAX_PREFETCH_BYTES,
-    BatchReply,
-    BatchRequest,
-    CandidatesReply,
-    CandidatesRequest,
-    CountsReply,
-    CountsRequest,
-    EntriesReply,
-    EntriesRequest,
-    ExactTextReply,
-    ExactTextRequest,
-    FacetsRequest,
-    PartsRequest,
-    ShardRequest,
-    WordsLikeRequest,
-    decode_request,
-    encode,
-)
 from teia.search.show.results import PageFacts
 
 MAX_ONE_PAGE_CHARS = 150_000
@@ -79,25 +60,25 @@ class ShardServer:
 
     def answer(self, octets: bytes | msgspec.Raw) -> bytes:
         """Answer a request; any error in it raises an exception."""
-        return self._dispatch(decode_request(octets))
+        return self._dispatch(wire.decode_request(octets))
 
-    def _dispatch(self, request: ShardRequest) -> bytes:
+    def _dispatch(self, request: wire.ShardRequest) -> bytes:
         match request:
-            case CountsRequest():
+            case wire.CountsRequest():
                 return self._answer_counts(request)
-            case CandidatesRequest():
+            case wire.CandidatesRequest():
                 return self._answer_candidates(request)
-            case EntriesRequest(keys):
-                return encode(self._pages(keys, MAX_ANSWER_BYTES, at_least_one=True))
-            case ExactTextRequest():
+            case wire.EntriesRequest(keys):
+                return wire.encode(self._pages(keys, wire.MAX_ANSWER_BYTES, at_least_one=True))
+            case wire.ExactTextRequest():
                 return self._answer_exact_text(request)
-            case FacetsRequest(plan):
-                return encode(self._shard.facets(plan))
-            case PartsRequest(plan, keys):
-                return encode({key: list(each) for key, each in self._shard.leaf_scores(plan, keys).items()})
-            case WordsLikeRequest(words, distance):
-                return encode(self._shard.similar_words(words, distance))
-            case BatchRequest(requests):
+            case wire.FacetsRequest(plan):
+                return wire.encode(self._shard.facets(plan))
+            case wire.PartsRequest(plan, keys):
+                return wire.encode({key: list(each) for key, each in self._shard.leaf_scores(plan, keys).items()})
+            case wire.WordsLikeRequest(words, distance):
+                return wire.encode(self._shard.similar_words(words, distance))
+            case wire.BatchRequest(requests):
                 return self._answer_batch(requests)
             case unknown:
                 assert_never(unknown)
@@ -105,19 +86,19 @@ class ShardServer:
     def _answer_batch(self, requests: Sequence[msgspec.Raw]) -> bytes:
         """Answer several requests; answers that no longer fit are left out, to be requested again."""
         answers: list[bytes] = []
-        room = MAX_ANSWER_BYTES
+        room = wire.MAX_ANSWER_BYTES
         for request in requests:
             answer = self.answer(request) if room > 0 else b""
             # The first answer is always sent: it fits by itself, and the caller must make progress.
             answers.append(answer if not answers or len(answer) <= room else b"")
             room -= len(answer)
-        return encode(BatchReply(answers))
+        return wire.encode(wire.BatchReply(answers))
 
-    def _answer_counts(self, request: CountsRequest) -> bytes:
+    def _answer_counts(self, request: wire.CountsRequest) -> bytes:
         extent = self._reader.extent()
         counts = self._shard.counts(CountsDemand(request.terms, request.prefixes, request.words))
-        return encode(
-            CountsReply(
+        return wire.encode(
+            wire.CountsReply(
                 [counts.terms[term] for term in request.terms],
                 [counts.prefixes[prefix] for prefix in request.prefixes],
                 [counts.words[word] for word in request.words],
@@ -127,7 +108,7 @@ class ShardServer:
 
     # -- the best pages ------------------------------------------------------------------------------------
 
-    def _answer_candidates(self, request: CandidatesRequest) -> bytes:
+    def _answer_candidates(self, request: wire.CandidatesRequest) -> bytes:
         self._update_elsewhere(request.whole)
         found = self._shard.candidates(request.plan, request.limit)
         keys = np.ascontiguousarray(found.rows["key"][:RERANKED])
@@ -137,15 +118,15 @@ class ShardServer:
         if request.show is not None and len(found.rows):
             is_ranked = request.plan.scored is not None
             prefetched = _likely_shown(found, request.show, percentiles if is_ranked else None)
-            pages = self._pages(prefetched, MAX_PREFETCH_BYTES)
-        return encode(CandidatesReply(found.total, found.rows.tobytes(), percentiles.tobytes(), pages))
+            pages = self._pages(prefetched, wire.MAX_PREFETCH_BYTES)
+        return wire.encode(wire.CandidatesReply(found.total, found.rows.tobytes(), percentiles.tobytes(), pages))
 
-    def _answer_exact_text(self, request: ExactTextRequest) -> bytes:
+    def _answer_exact_text(self, request: wire.ExactTextRequest) -> bytes:
         matching = frozenset(self._shard.filter_exact(request.keys, request.texts).keys)
         keys = [key for key in request.keys if key in matching]
         show = request.show
-        pages = None if show is None else self._pages(keys[show.first : show.last], MAX_PREFETCH_BYTES)
-        return encode(ExactTextReply(keys, pages))
+        pages = None if show is None else self._pages(keys[show.first : show.last], wire.MAX_PREFETCH_BYTES)
+        return wire.encode(wire.ExactTextReply(keys, pages))
 
     def _update_elsewhere(self, whole: Extent) -> None:
         """Update the extent of the other machines, if it changed and the last update is old enough."""
@@ -161,7 +142,7 @@ class ShardServer:
             self._updated_at = now
             reader.include_elsewhere(wanted)
 
-    def _pages(self, keys: Sequence[int], room: int, *, at_least_one: bool = False) -> EntriesReply:
+    def _pages(self, keys: Sequence[int], room: int, *, at_least_one: bool = False) -> wire.EntriesReply:
         """Return as many pages as fit, with their facts; with `at_least_one`, at least one."""
         found = self._shard.packed_entries(keys)
         sent: dict[int, bytes] = {}
@@ -177,7 +158,7 @@ class ShardServer:
             room -= len(octets)
         facts = self._facts.facts(urls)
         fact_rows = {key: (fact.last_visit_s, fact.backlinks, fact.fresh_probability) for key, fact in facts.items()}
-        return EntriesReply(sent, fact_rows, [key for key in keys if key in found and key not in sent])
+        return wire.EntriesReply(sent, fact_rows, [key for key in keys if key in found and key not in sent])
 
 
 class _ComputedPriors:
@@ -204,6 +185,6 @@ def _likely_shown(found: Candidates, show: Show, percentiles: NDArray[np.float32
 
 def _pack_to_fit(entry: IndexEntry, octets: bytes) -> bytes:
     """Return a page packed to fit into an answer: as the index holds it, or with its text cut."""
-    if len(octets) > MAX_ANSWER_BYTES:
+    if len(octets) > wire.MAX_ANSWER_BYTES:
         octets = pack_entry(msgspec.structs.replace(entry, text=entry.text[:MAX_ONE_PAGE_CHARS], links=()))
     return octets

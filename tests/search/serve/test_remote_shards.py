@@ -14,7 +14,7 @@ from teia.clock import VirtualClock
 from teia.index.entry import IndexEntry
 from teia.index.union import UnionReader
 from teia.search.rank.formula import Keys, Ranking
-from teia.search.serve import shard_server, wire_format
+from teia.search.serve import wire_format
 from teia.search.serve.remote_shards import ReceivedFacts, RemoteShard, narrow_range
 from teia.search.serve.searcher import DEADLINE_S, Searcher, SearchOptions
 from teia.search.serve.shard_server import ShardServer
@@ -192,8 +192,8 @@ def test_a_page_that_arrives_damaged_is_requested_again(folder: Path) -> None:
 
 
 def test_answers_that_do_not_fit_are_requested_by_themselves(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard_server, "MAX_ANSWER_BYTES", 10)
-    monkeypatch.setattr(shard_server, "MAX_PREFETCH_BYTES", 0)
+    monkeypatch.setattr(wire_format, "MAX_ANSWER_BYTES", 10)
+    monkeypatch.setattr(wire_format, "MAX_PREFETCH_BYTES", 0)
     with post.searcher() as many:
         results = many.search("common", options=SearchOptions(facets=True))
     assert (results.total, len(results.hits)) == (90, 10)
@@ -207,8 +207,8 @@ def test_what_did_not_fit_is_waited_for_no_longer_than_the_query_may_take(
     folder: Path, monkeypatch: pytest.MonkeyPatch, kind: type[ShardRequest]
 ) -> None:
     """Issue 7: a node that dies just then, too, gives partial results. For pages: the second half is never sent."""
-    monkeypatch.setattr(shard_server, "MAX_ANSWER_BYTES", 10)
-    monkeypatch.setattr(shard_server, "MAX_PREFETCH_BYTES", 0)
+    monkeypatch.setattr(wire_format, "MAX_ANSWER_BYTES", 10)
+    monkeypatch.setattr(wire_format, "MAX_PREFETCH_BYTES", 0)
 
     class Dying(Post):
         def arrives(self, question: ShardRequest) -> bool:
