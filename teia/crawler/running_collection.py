@@ -280,11 +280,13 @@ class Crawl:
         except Exception:  # noqa: BLE001  # a rule that is a function written by the user
             return False
 
-    def load_aliases(self) -> None:
+    def load_aliases(self, *, within_sites: bool = False) -> None:
         """Recognise names that are one site; call after all cells are open and before hosts are made."""
-        frontiers = [cell.frontier for cell in self.committer.cells]
-        courtesy, sites = self.config.courtesy, self.config.sites
-        book = AliasBook(frontiers, self._starts, sites, self.is_in_scope, obeys_robots=courtesy.robots)
+        frontiers = {cell.number: cell.frontier for cell in self.committer.cells}
+        book = AliasBook(
+            frontiers, self._starts, self.config.sites, self.is_in_scope, obeys_robots=self.config.courtesy.robots,
+            cell_number=self.committer.cell_number, within_sites=within_sites,
+        )  # fmt: skip
         self.committer.aliases, self.aliases = book, AliasNames(book)
 
     def park(self, queue: HostQueue, why: str) -> None:

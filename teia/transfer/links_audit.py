@@ -340,7 +340,7 @@ def _rewriter(
 ) -> Rewrite:
     if not config.sites.aliases:
         return lambda links: links
-    aliases = AliasBook(cells, starts, config.sites, lambda url: compiled.wants_link(url, 0, 0))
+    aliases = AliasBook(dict(enumerate(cells)), starts, config.sites, lambda url: compiled.wants_link(url, 0, 0))
     return lambda links: [aliases.rewrite(link) for link in links]
 
 

@@ -8,6 +8,7 @@ shared_addresses      leases on addresses that several nodes need
 settings              settings and commands of users, agreed by all nodes
 url_requests          requests of users about URLs, carried out by their owner
 unsupported_settings  settings that a cluster refuses
+shared_aliases        names of sites that other nodes found to be aliases
 runs                  scheduled runs, begun once for all nodes
 finished              detect that a crawl by many nodes has ended
 """

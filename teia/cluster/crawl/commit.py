@@ -154,6 +154,7 @@ class CellExchange:
     def finish_cell(self, cell: Cell, visits: Sequence[ActiveVisit], result: CommitResult) -> None:
         result.new_urls -= self._moved_urls
         self._store_signals()
+        self._note_arrival(cell)
         self.stored[cell.number] += sum(is_stored(visit) for visit in visits)
         self._note_merged(cell.number)
 
@@ -173,6 +174,8 @@ class CellExchange:
             self.cells.drop(error.cell)
             self.lost.add(error.cell)
             self._forget_hosts(error.cell)
+            if self._committer.aliases is not None:
+                self._committer.aliases.forget_cell(error.cell)
             return True
         # Either is halved until the batch fits: the messages merged, or the pages.
         bulks = min(self._max_bulks, max(map(len, self.received.values()), default=0))
@@ -231,6 +234,7 @@ class CellExchange:
             self.departed.append((leaving, moved))
             if moved is not None:
                 self._forget_hosts(leaving.cell, set(moved.hosts))
+                self._reload_aliases(leaving.cell)
 
     def _receive(self, cell: Cell, bulks: Iterable[tuple[int, int, CellMessage]], result: CommitResult) -> None:
         """Merge messages of other cells, in a commit of their own."""
@@ -243,6 +247,7 @@ class CellExchange:
             raise
         result.new_urls += cell.frontier.known - known_before - self._moved_urls
         self._store_signals()
+        self._note_arrival(cell)
 
     def _merge(self, cell: Cell, bulks: Iterable[tuple[int, int, CellMessage]], result: CommitResult) -> None:
         """Merge messages inside a transaction: links count as new URLs; URLs of a site were known to another cell."""
@@ -263,6 +268,14 @@ class CellExchange:
                 mail.note_received(frontier, sender, seq)
         for to_cell, links in links_to_forward.items():
             mail.post(frontier, to_cell, links)
+
+    def _note_arrival(self, cell: Cell) -> None:
+        if self._moved_urls:
+            self._reload_aliases(cell.number)
+
+    def _reload_aliases(self, cell: int) -> None:
+        if self._committer.aliases is not None:
+            self._committer.aliases.reload(cell)
 
     def _forward_seeds(self, group: CommitGroup) -> None:
         """Forward seeds of a site that was sent away."""

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from math import inf
 
 from teia.clock import Clock
@@ -272,7 +272,13 @@ def open_owned(
             return NodeOwnership(crawl, exchange, may_fetch, clock, taken_at, leases, shares, analyzer)
 
         kept_elsewhere = shares.refreshed_elsewhere
-        yield [build_crawl(folder, config, owned, starts, ledger, clock, since_s, stack, focus, own, kept_elsewhere)]
+        crawl = build_crawl(folder, config, owned, starts, ledger, clock, since_s, stack, focus, own, kept_elsewhere)
+        if config.sites.aliases:
+            crawl.load_aliases(within_sites=True)
+        yield [crawl]
+        if crawl.committer.aliases is not None:
+            with suppress(ClusterError):  # this node may have lost a cell
+                crawl.committer.aliases.close()
 
 
 def ownership_of(crawl: Crawl) -> NodeOwnership:

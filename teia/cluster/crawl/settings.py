@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from teia.clock import Clock
+from teia.cluster.crawl.shared_aliases import SharedAliases
 from teia.cluster.crawl.unsupported_settings import check_supported
 from teia.cluster.crawl.url_requests import ClusterRequests
 from teia.cluster.members.agreement import (
@@ -91,6 +92,7 @@ class CommandReceiver:
         self.config = config
         self.requests = ClusterRequests(shared, wire, thread, clock, lambda: self.agreement, self.amend)
         """Requests about URLs; it knows the crawl that is open now, whose counts are reported."""
+        self._aliases = SharedAliases(shared, wire, thread, clock)
         self._root = root
         self._name = config.collection.name
         self._shared = shared
@@ -120,6 +122,8 @@ class CommandReceiver:
                     subscriptions = subscriptions or await self._thread.call(self._subscribe())
                     await poll_requests(inbox, self, self._clock)
                     await self.requests.exchange()
+                    here = self.requests.here
+                    await self._aliases.exchange(None if here is None else here.crawl.committer.aliases)
                     if self._nudged or now >= check_at:
                         self._nudged, check_at = False, now + poll_s
                         await self._read_agreement()
@@ -144,9 +148,11 @@ class CommandReceiver:
                     await self._thread.call(subscription.unsubscribe())
 
     async def _subscribe(self) -> list[Subscription]:
-        """Subscribe to changes of the agreement and to requests about URLs; runs in the cluster's thread."""
+        """Subscribe to changes of the agreement, to requests about URLs and to aliases; in the cluster's thread."""
         subscribing = self._wire.client.subscribe(subject_of(self._shared), cb=self._on_nudge)
-        return [await self._wire.request(subscribing), *await self.requests.subscribe()]
+        return [
+            await self._wire.request(subscribing), *await self.requests.subscribe(), await self._aliases.subscribe()
+        ]  # fmt: skip
 
     async def _on_nudge(self, _: Msg) -> None:
         self._nudged = True

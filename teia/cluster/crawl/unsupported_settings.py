@@ -34,7 +34,6 @@ def _unsupported(config: Config) -> dict[str, str]:
 def ignored_settings(config: Config) -> list[str]:
     """Return the settings that a cluster ignores, for the first lines of a node's log."""
     ignored = {
-        "sites.aliases": config.sites.aliases and "several names of one site are crawled as separate sites",
         "index.semantics": config.index.semantics and "no semantic model is trained",
         "refresh.weights": config.refresh.weights == "hits" and "each node uses the hits.txt of its own folder",
         "parse.processors": config.parse.processors and "they must be installed on every node",

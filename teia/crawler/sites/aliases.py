@@ -21,6 +21,9 @@ Recognition runs in the commit thread, on cells that this process has open, afte
 decisions are rows of the cells (alias_evidence.py). A crash between the two loses the evidence of the last group of
 pages, never a decision.
 
+On a node of a cluster only names of one site are compared: they are in one cell, which one node owns, while another
+site may be another node's. Decisions of other nodes are in `elsewhere`; they rewrite links, and nothing else.
+
 The event loop receives the decisions with a commit (`AliasNames`). From then on the URLs of an alias are settled
 without a request, except those that are being checked again, and the alias shares the delay of its main name.
 
@@ -63,7 +66,7 @@ from teia.frontier.queue.schedule import HostQueue
 from teia.frontier.tables.pages import find_url_at
 from teia.lib.fingerprints import distance
 from teia.records import Outcome
-from teia.urls import cell_of, key_of, site_of, slot_of, split
+from teia.urls import cell_of, host_to_cell, key_of, site_of, slot_of, split
 
 FIRST_REQUESTS = 5
 """Number of a host's first requests, robots.txt included, among which all pages are samples."""
@@ -104,16 +107,25 @@ class AliasBook:
 
     def __init__(
         self,
-        cells: Sequence[FrontierCell],
+        cells: Mapping[int, FrontierCell],
         starts: Sequence[int],
         settings: SitesSettings,
         is_in_scope: Callable[[str], bool],
         *,
         obeys_robots: bool = True,
+        cell_number: Callable[[str], int] | None = None,
+        within_sites: bool = False,
     ) -> None:
+        """Read the pairs of all cells; a node passes its function for the cell of a host, and `within_sites`."""
         self.is_in_scope = is_in_scope
         """Tests whether a URL is in scope; a name whose pages are out of scope cannot be a main name."""
-        self._cells, self._starts, self._settings, self._obeys_robots = cells, starts, settings, obeys_robots
+        self._cells, self._starts, self._settings, self._obeys_robots = dict(cells), starts, settings, obeys_robots
+        self._number = cell_number or host_to_cell(starts)
+        self._within_sites = within_sites
+        self.elsewhere: Mapping[str, AliasPair] = {}
+        """Aliases of sites that other nodes own."""
+        self.changes = 0
+        """Number of decisions since the start."""
         self._mains: dict[str, AliasPair] = {}
         self._pairs: OrderedDict[tuple[str, str], AliasPair] = OrderedDict()
         self._by_host: dict[str, list[AliasPair]] = {}
@@ -128,9 +140,40 @@ class AliasBook:
         self._renamed = RenamedHosts()
         self.now_s = 0.0
         """Time of the group that is being committed."""
-        for cell in cells:
+        for cell in self._cells.values():
             for pair in alias_evidence.open_pairs(cell):
                 self._load_pair(pair)
+
+    def reload(self, number: int) -> None:
+        """Read the pairs of a cell again: another node sent it a site, or it sent one away."""
+        self._forget_where(lambda host: self._number(host) == number or self._number(host) not in self._cells)
+        for pair in alias_evidence.open_pairs(self._cells[number]):
+            self._load_pair(pair)
+        self.changes += 1
+
+    def forget_cell(self, number: int) -> None:
+        """Forget a cell that another node owns by now."""
+        self._cells.pop(number, None)
+        self._samples.pop(number, None)
+        self._forget_where(lambda host: self._number(host) not in self._cells)
+        self.changes += 1
+
+    def _forget_where(self, is_gone: Callable[[str], bool]) -> None:
+        for pair in [pair for pair in self._mains.values() if is_gone(pair.host)]:
+            del self._mains[pair.host]
+            self._names_of[site_of(pair.host), pair.other] -= 1
+        for pair in [pair for pair in self._pairs.values() if is_gone(pair.host)]:
+            self._forget(pair)
+        for pairs in (self._unsaved, self._overdue, self._returning):
+            for pair in [pair for pair in pairs if is_gone(pair.host)]:
+                del pairs[pair]
+        self._checking = {key: pair for key, pair in self._checking.items() if not is_gone(pair.host)}
+        self._dropped = [names for names in self._dropped if not is_gone(names[0])]
+        self._homes = [found for found in self._homes if not is_gone(found.host)]
+
+    def own_aliases(self) -> dict[str, AliasPair]:
+        """Return the aliases that were recognised here; from any thread."""
+        return self._mains.copy()
 
     def _load_pair(self, pair: AliasPair) -> None:
         """Continue with a pair that an earlier run left."""
@@ -150,15 +193,18 @@ class AliasBook:
         """Return the main name of an alias; empty for a host that is none."""
         main = ""
         for _ in range(MAX_CHAIN):
-            pair = self._mains.get(host)
+            pair = self._pair(host)
             if pair is None:
                 break
             main = host = pair.other
         return main
 
+    def _pair(self, alias: str) -> AliasPair | None:
+        return self._mains.get(alias) or self.elsewhere.get(alias)
+
     def main_url(self, host: str, tail: str) -> str | None:
         """Return the URL that an alias' URL stands for; None if it stands for itself."""
-        pair = self._mains.get(host)
+        pair = self._pair(host)
         if pair is None:
             return None
         url = alias_evidence.url_at_main(pair, self.main_name(host), tail)
@@ -166,19 +212,20 @@ class AliasBook:
 
     @property
     def has_aliases(self) -> bool:
-        return bool(self._mains)
+        return bool(self._mains or self.elsewhere)
 
     def __contains__(self, host: str) -> bool:
         """Tell whether a host is an alias."""
-        return host in self._mains
+        return host in self._mains or host in self.elsewhere
 
     def rewrite(self, link: FoundLink) -> FoundLink:
         """Return a link, rewritten to the main name if it leads to an alias."""
-        pair = self._mains.get(link.host)
+        pair = self._pair(link.host)
         if pair is None:
             return link
-        # An alias is checked only while pages still link to it.
-        if not pair.checking_s and self.now_s - pair.checked_s > self._settings.alias_check_s:
+        # An alias is checked only while pages still link to it, and by its owner.
+        is_overdue = not pair.checking_s and self.now_s - pair.checked_s > self._settings.alias_check_s
+        if is_overdue and link.host in self._mains:
             self._overdue[pair] = None
         url = self.main_url(link.host, link.tail)
         if url is None:
@@ -220,7 +267,8 @@ class AliasBook:
         If it is called again with the same pages, because the disk was full, it continues where it was.
         """
         for visit in visits:
-            if visit.item.purpose == "page" and visit.fetched is not None:
+            is_here = self._number(visit.queue.host) in self._cells  # another node may have taken its cell
+            if visit.item.purpose == "page" and visit.fetched is not None and is_here:
                 self._examine(visit)
         for pair in list(self._overdue):
             self._start_check(pair)
@@ -258,9 +306,10 @@ class AliasBook:
     def _find_candidates(self, host: str, tail: str, seen: ComparedVisit, address: str) -> None:
         """Look for another name that showed this page before; if there is none, record this host as its holder."""
         candidates = [self._same_but_www(host)]
-        for scope, sample in samples_of(seen, site_of(host), address):
+        site = site_of(host)
+        for scope, sample in samples_of(seen, site, "" if self._within_sites else address):
             slot = slot_of(scope)
-            number = cell_of(slot, self._starts)
+            number = self._number(host) if scope == site else cell_of(slot, self._starts)
             # Samples of this group may not be on disk yet.
             holder = self._samples[number].get((slot, sample)) or alias_evidence.sample_owner(
                 self._cells[number], slot, sample
@@ -273,7 +322,12 @@ class AliasBook:
 
     def _same_but_www(self, host: str) -> str | None:
         other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
+        if not self._may_compare(host, other):
+            return None
         return other if alias_evidence.host_activity(self._cell(other), other, "/") is not None else None
+
+    def _may_compare(self, host: str, other: str) -> bool:
+        return not self._within_sites or site_of(host) == site_of(other)
 
     def _examine_redirect(self, host: str, seen: ComparedVisit) -> None:
         other = split(seen.redirect_to).host
@@ -295,7 +349,8 @@ class AliasBook:
 
     def _may_watch(self, host: str, other: str) -> bool:
         if (
-            (host, other) in self._pairs
+            not self._may_compare(host, other)
+            or (host, other) in self._pairs
             or (other, host) in self._pairs
             or len(self._by_host.get(host, ())) >= MAX_WATCHED
         ):
@@ -412,6 +467,7 @@ class AliasBook:
             self._dropped.append((pair.host, pair.other))
         made = AliasPair(alias, main, self.now_s, ALIAS, self.now_s, evidence=pair.evidence)
         self._mains[alias] = made
+        self.changes += 1
         self._names_of[site_of(alias), main] += 1
         self._unsaved[made] = None
         self._renamed.names.append((alias, main))
@@ -468,6 +524,7 @@ class AliasBook:
     def _revoke(self, pair: AliasPair) -> None:
         """Revoke an alias: it is requested again, and its URLs are queued again."""
         del self._mains[pair.host]
+        self.changes += 1
         self._names_of[site_of(pair.host), pair.other] -= 1
         pair.state = RETURNING
         self._returning[pair] = None
@@ -484,9 +541,6 @@ class AliasBook:
             self._unsaved[pair] = None
 
     # -- on disk -------------------------------------------------------------------------------------------
-
-    def _number(self, host: str) -> int:
-        return cell_of(slot_of(site_of(host)), self._starts)
 
     def _cell(self, host: str) -> FrontierCell:
         return self._cells[self._number(host)]

@@ -58,10 +58,10 @@ def test_a_node_that_keeps_pages_fresh_or_waits_for_a_run_never_has_nothing_left
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("sites.aliases", True), ("index.semantics", True), ("refresh.weights", "hits"), ("parse.processors", ("a:b",))],
+    [("index.semantics", True), ("refresh.weights", "hits"), ("parse.processors", ("a:b",))],
 )
 def test_ignored_settings_are_reported(key: str, value: Any) -> None:
     assert [line.partition(":")[0] for line in ignored_settings(config_with(key, value)) if line.startswith(key)] == [
         key
     ]
-    assert ignored_settings(config_with("sites.aliases", False)) == []
+    assert ignored_settings(Config()) == []
