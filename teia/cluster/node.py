@@ -58,14 +58,17 @@ from teia.config.sections import Config
 from teia.crawler.child import answer_reader
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import Crawl
+from teia.crawler.signals_in.websub import end_subscriptions
 from teia.crawler.start import open_crawler
 from teia.errors import DiskFull
+from teia.notify.keep_process import NotifierSupervisor
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root
 
 POLL_S = 0.1
 REPLICAS = 3
 PURGE_S = 10.0
+HUBS_S = 60.0
 AWAY_S = 1.0
 FULL_S = 2.0
 _log = logging.getLogger(__name__)
@@ -177,6 +180,8 @@ class Node:
                 )  # fmt: skip
                 self._schedule = ClusterSchedule(receiver, self._thread, self._clock)
                 serving = asyncio.get_running_loop().create_task(receiver.serve(self._pace.silence_s))
+                notifier = NotifierSupervisor(self._root, self._clock)  # for hubs (WebSub)
+                notifier.start()
                 try:
                     while not self._stopping:
                         try:
@@ -187,6 +192,7 @@ class Node:
                 finally:
                     serving.cancel()
                     await asyncio.gather(serving, return_exceptions=True)
+                    await asyncio.to_thread(notifier.stop, is_hurried=True)
             finally:
                 self.exchange_cpu_s = self._thread.cpu_s()
                 if self._index is not None:
@@ -473,6 +479,7 @@ class Node:
     ) -> None:  # fmt: skip
         """End the shift when its set of cells should change; report the node's state meanwhile."""
         purge_at, ownership = 0.0, ownership_of(crawl)
+        hubs_at = self._clock.ticks_s() + HUBS_S
         exchange = ownership.exchange
         while not self._stopping:
             self._report(session, crawl)
@@ -492,6 +499,9 @@ class Node:
                 if self._clock.ticks_s() >= purge_at or (exchange.merged and ownership.is_idle):
                     purge_at = self._clock.ticks_s() + PURGE_S
                     await self._purge(exchange, owner)
+                if self._clock.ticks_s() >= hubs_at:
+                    hubs_at = self._clock.ticks_s() + HUBS_S
+                    await asyncio.to_thread(self._end_subscriptions, session, exchange)
             # after any error of NATS: a shift that is not watched never ends
             except Exception as error:  # noqa: BLE001
                 _log.warning("shift not checked: %r", error)
@@ -553,6 +563,13 @@ class Node:
             with contextlib.suppress(NoAnswer):
                 if await self._thread.call(self._finished.is_over(session, owner)):
                     self._stopping = True  # never reset: a user may have called `stop` meanwhile
+
+    def _end_subscriptions(self, session: NodeSession, exchange: CellExchange) -> None:
+        """End the subscriptions to hubs of feeds that another node crawls by now, which subscribes itself."""
+        others = [state for name, state in session.alive().items() if name != self._identity.name]
+        cells = {int(cell) for state in others for cell in state.cells}
+        folder = self._root.collection(self._collection)
+        end_subscriptions(folder, lambda host: exchange.homes.cell_number(host) in cells, self._clock.now_s())
 
     async def _purge(self, exchange: CellExchange, owner: CellOwner) -> None:
         """Purge links from NATS that are committed in our cells, and so in their logs."""

@@ -25,6 +25,7 @@ from teia.errors import StoreError, TeiaError, UsageError
 from teia.frontier.cell.bulk import BulkSelection
 from teia.lib.message import Message, message_code
 from teia.records import Command, Edit
+from teia.signals.websub import HubCall, HubVerdict
 
 DAY_S = 86_400.0
 WAIT_POLL_S = 0.02
@@ -88,8 +89,17 @@ class FetchRobots(RequestBody, frozen=True):
     origin: str
 
 
+class JudgeHubCall(RequestBody, frozen=True):
+    """Judge a hub's call at a callback (WebSub) whose subscription another node has; `mark` is unique."""
+
+    KIND, WAITS_S, KEPT_S, MOST_PENDING = "hub", 10.0, 60.0, 100
+    TOO_MANY = message_code("{most} calls of hubs on {collection} are already pending")
+    mark: str
+    call: HubCall
+
+
 KINDS: dict[str, type[RequestBody]] = {
-    kind.KIND: kind for kind in (GiveCommand, ChangeSettings, VisitPage, RunBulkAction, FetchRobots)
+    kind.KIND: kind for kind in (GiveCommand, ChangeSettings, VisitPage, RunBulkAction, FetchRobots, JudgeHubCall)
 }
 
 # ---- the table -------------------------------------------------------------------------------------------------------
@@ -101,6 +111,7 @@ class RequestAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     now: tuple[str, ...] = ()
     error: str = ""
     urls: int = 0
+    hub: HubVerdict | None = None
 
 
 Body = TypeVar("Body", bound=RequestBody)

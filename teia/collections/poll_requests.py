@@ -21,6 +21,7 @@ from teia.collections.inbox import (
     FetchRobots,
     GiveCommand,
     Inbox,
+    JudgeHubCall,
     Request,
     RequestAnswer,
     RequestBody,
@@ -35,6 +36,7 @@ from teia.errors import DiskFull, StoreError, TeiaError
 from teia.frontier.cell.bulk import BulkSelection
 from teia.lib.message import encoded
 from teia.records import Command, Edit
+from teia.signals.websub import HubCall, HubVerdict
 from teia.store.root import Root
 
 POLL_S = 0.2
@@ -53,6 +55,9 @@ class UrlActions(Protocol):
     async def run_bulk(self, mark: str, selection: BulkSelection) -> int | None:
         """Run a bulk action; return the number of its URLs if it is done by now."""
 
+    async def judge_hub_call(self, mark: str, call: HubCall) -> HubVerdict | None:
+        """Return the verdict on a hub's call, if the machine that has the subscription answered by now."""
+
 
 class OpenCrawl(NamedTuple):
     """A crawl that this process runs, and its crawler (`UrlActions`)."""
@@ -68,6 +73,9 @@ class OpenCrawl(NamedTuple):
 
     async def run_bulk(self, mark: str, selection: BulkSelection) -> int | None:
         return self.crawl.committer.bulk.accept(mark, selection)
+
+    async def judge_hub_call(self, mark: str, call: HubCall) -> HubVerdict | None:  # noqa: ARG002
+        return None  # no other machine has subscriptions
 
 
 class RequestTarget(Protocol):
@@ -123,6 +131,12 @@ async def _fetch_robots(target: RequestTarget, request: Request[FetchRobots], _:
     return RequestAnswer() if is_read else None
 
 
+async def _judge_hub_call(target: RequestTarget, request: Request[JudgeHubCall], _: Inbox) -> RequestAnswer | None:
+    found = target.open_crawl(request.collection)
+    verdict = None if found is None else await found.judge_hub_call(request.body.mark, request.body.call)
+    return None if verdict is None else RequestAnswer(hub=verdict)
+
+
 Handler = Callable[[RequestTarget, Request[Any], Inbox], Awaitable[RequestAnswer | None]]
 HANDLERS: Mapping[type[RequestBody], Handler] = {
     GiveCommand: _give_command,
@@ -130,6 +144,7 @@ HANDLERS: Mapping[type[RequestBody], Handler] = {
     VisitPage: _visit_page,
     RunBulkAction: _run_bulk_action,
     FetchRobots: _fetch_robots,
+    JudgeHubCall: _judge_hub_call,
 }
 
 

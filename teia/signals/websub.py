@@ -19,9 +19,12 @@ from __future__ import annotations
 import hmac
 import re
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass
 from secrets import token_hex, token_urlsafe
 from urllib.parse import urlencode
+
+import msgspec
 
 from teia.errors import ConfigError
 from teia.sqlite import PRIVATE, Schema, transaction
@@ -96,6 +99,29 @@ class HubTopic:
         return self.tries > TRIES or (self.tries == TRIES and self.state != REFUSED)
 
 
+CONFIRMED, REFUSAL_NOTED, ACCEPTED = "confirmed", "denied", "accepted"
+"""Verdicts on calls that are as they should be; others are counted (crawler/signals_in/websub.py)."""
+
+
+class HubCall(msgspec.Struct, frozen=True, array_like=True):
+    """A hub's call at a callback: a verification or a refusal (with a mode), or a push (with a body)."""
+
+    key: str
+    mode: str = ""
+    topic: str = ""
+    lease_s: int = 0
+    reason: str = ""
+    signature: str = ""
+    body: bytes = b""
+
+
+class HubVerdict(msgspec.Struct, frozen=True, array_like=True):
+    """The answer to a call by the node that has the subscription; an empty verdict: it is not as it should be."""
+
+    verdict: str
+    feed: str
+
+
 def parse_base_url(text: str) -> str:
     """Return the public address of the web interface from `signals.websub`; empty where there is none."""
     if not text:
@@ -153,15 +179,18 @@ class Hubs:
             placeholders = ", ".join("?" * len(row))
             self.db.execute(f"INSERT OR REPLACE INTO hubs ({_COLUMNS}) VALUES ({placeholders})", row)  # noqa: S608
 
-    def unsubscribe_all(self, now_s: float) -> None:
-        """End all subscriptions: active hubs get an unsubscribe request, the others are forgotten."""
-        if self.db.execute("SELECT 1 FROM hubs WHERE mode = ? LIMIT 1", (SUBSCRIBE,)).fetchone() is None:
+    def unsubscribe(self, now_s: float, is_over: Callable[[str], bool] = lambda _: True) -> None:
+        """End the subscriptions to feeds: active hubs get an unsubscribe request, the others are forgotten."""
+        rows = self.db.execute("SELECT feed FROM hubs WHERE mode = ?", (SUBSCRIBE,)).fetchall()
+        over = [(feed,) for (feed,) in rows if is_over(feed)]
+        if not over:
             return
         with transaction(self.db):
             # These hubs have nothing to end; all others get a request.
-            self.db.execute("DELETE FROM hubs WHERE mode = ? AND state IN (?, ?)", (SUBSCRIBE, WANTED, REFUSED))
-            sql = "UPDATE hubs SET mode = ?, state = ?, again_s = ?, tries = 0 WHERE mode = ?"
-            self.db.execute(sql, (UNSUBSCRIBE, WANTED, now_s, SUBSCRIBE))
+            gone = f"DELETE FROM hubs WHERE feed = ? AND state IN ('{WANTED}', '{REFUSED}')"  # noqa: S608  # our names
+            self.db.executemany(gone, over)
+            sql = "UPDATE hubs SET mode = ?, state = ?, again_s = ?, tries = 0 WHERE feed = ?"
+            self.db.executemany(sql, [(UNSUBSCRIBE, WANTED, now_s, feed) for (feed,) in over])
 
     @property
     def number(self) -> int:

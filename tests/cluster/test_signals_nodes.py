@@ -44,7 +44,7 @@ aliases = false
 probe_after_pages = 0
 [fetch]
 dns = "{dns}"
-allow_nets = ["127.77.0.0/16"]
+allow_nets = ["127.77.0.0/16", "127.0.0.1/32"]
 [parse]
 children = 1
 [index]

@@ -17,6 +17,7 @@ from teia.collections.inbox import (
     FetchRobots,
     GiveCommand,
     Inbox,
+    JudgeHubCall,
     RequestAnswer,
     RequestBody,
     RunBulkAction,
@@ -25,6 +26,7 @@ from teia.collections.inbox import (
 from teia.errors import StoreError
 from teia.frontier.cell.bulk import BulkAction, BulkSelection
 from teia.records import Command, Edit, Operator
+from teia.signals.websub import HubCall
 
 BODIES: list[RequestBody] = [
     GiveCommand(Command.PAUSE),
@@ -32,6 +34,7 @@ BODIES: list[RequestBody] = [
     VisitPage("http://a.test/é?x=%20"),
     RunBulkAction("00ff", BulkSelection(BulkAction.DROP, "a.test", contains="ü", depth=3)),
     FetchRobots("http://a.test"),
+    JudgeHubCall("00ff", HubCall("key", signature="sha256=00", body=b"\x00\xff")),
 ]
 
 
@@ -86,7 +89,7 @@ def test_commands_and_changes_are_for_one_crawl_and_the_others_wait_for_the_next
     for body in BODIES:
         inbox.send("main", body, 7.0)
     inbox.drop_stale(8.0)
-    assert [type(each.body) for each in inbox.all_pending()] == [VisitPage, RunBulkAction, FetchRobots]
+    assert [type(each.body) for each in inbox.all_pending()] == [VisitPage, RunBulkAction, FetchRobots, JudgeHubCall]
 
 
 def test_old_requests_are_deleted_but_not_visits_and_actions_that_wait(inbox: Inbox) -> None:

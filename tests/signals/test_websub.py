@@ -131,9 +131,9 @@ def test_a_hub_with_many_feeds_does_not_delay_requests_to_others(hubs: Hubs) -> 
 
 
 def test_what_a_crawl_finds_after_nobody_wants_it_any_more_is_forgotten_again(hubs: Hubs) -> None:
-    hubs.unsubscribe_all(1.0)
+    hubs.unsubscribe(1.0)
     hubs.record_hub(FEED, FEED, HUB, BASE, 2.0)
-    hubs.unsubscribe_all(3.0)
+    hubs.unsubscribe(3.0)
     assert hubs.all() == []
 
 
@@ -167,7 +167,7 @@ def test_a_feed_that_is_read_again_changes_nothing_and_one_with_another_hub_begi
 def test_an_unwanted_subscription_is_cancelled(hubs: Hubs) -> None:
     activate(hubs)
     hubs.record_hub("http://b.test/feed", "http://b.test/feed", HUB, BASE, 0.0)
-    hubs.unsubscribe_all(10.0)
+    hubs.unsubscribe(10.0)
     topic = only(hubs)
     assert (topic.feed, topic.mode, hubs.due(10.0, 10)) == (FEED, "unsubscribe", [topic])
     assert b"secret" not in websub.request_form(topic)

@@ -90,7 +90,8 @@ class CommandReceiver:
         self.starts = agreement.starts
         """The first slot of each cell, as agreed on."""
         self.config = config
-        self.requests = ClusterRequests(shared, wire, thread, clock, lambda: self.agreement, self.amend)
+        folder = root.collection(config.collection.name)
+        self.requests = ClusterRequests(folder, shared, wire, thread, clock, lambda: self.agreement, self.amend)
         """Requests about URLs; it knows the crawl that is open now, whose counts are reported."""
         self._aliases = SharedAliases(shared, wire, thread, clock)
         self._root = root

@@ -26,7 +26,6 @@ def _unsupported(config: Config) -> dict[str, str]:
     """Return the settings that are refused, and the reasons."""
     wrong = {
         "collection.cells": config.collection.cells > MAX_CELLS and f"at most {MAX_CELLS} cells are possible",
-        "signals.websub": config.signals.websub and "subscriptions to hubs are known to one machine only",
     }
     return {key: why for key, why in wrong.items() if why}
 

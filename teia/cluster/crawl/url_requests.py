@@ -1,4 +1,4 @@
-"""Requests of users about URLs: given to any node, carried out by the node that owns the URLs.
+"""Requests about URLs: given to any node, carried out by the node that owns the URLs.
 
 A request is a row of `control.sqlite` of the folder it was given to, until it is done. The node there asks all nodes
 for its pending requests, again and again; the node that owns a URL carries its request out and says so. A question or
@@ -8,11 +8,14 @@ A bulk action concerns the cells of all nodes, and two at once would overwrite e
 written into the agreement, and all nodes run the first one that is not done. Each cell stores its progress in its log,
 from which a new owner continues (frontier/cell/bulk.py). A node with a pending action asks for the cells that are done;
 when it knows of all of them, it writes the number of URLs into the agreement.
+
+A hub may call back at any node's server (WebSub). The node that has the subscription judges the call, since it alone
+knows the secret; the server that was called does the rest.
 """
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -25,7 +28,10 @@ from teia.cluster.members.agreement import AgreedAction, Agreement
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import Wire
 from teia.collections.poll_requests import OpenCrawl
+from teia.crawler.signals_in.websub import judge_call
 from teia.frontier.cell.bulk import BulkSelection
+from teia.signals.websub import HubCall, HubVerdict
+from teia.store.root import CollectionFolder
 from teia.urls import split
 
 if TYPE_CHECKING:
@@ -39,8 +45,6 @@ ASKED_AT_ONCE = 100
 KEPT_ACTIONS = 20
 """Bulk actions that are done and stay in the agreement: a node that was away learns their result from it."""
 
-_log = logging.getLogger(__name__)
-
 
 class UrlRequest(msgspec.Struct, frozen=True, array_like=True):
     """A request to visit a page, or to fetch the robots.txt of an origin unless it was read since a time."""
@@ -50,19 +54,21 @@ class UrlRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class UrlQuestion(msgspec.Struct, frozen=True, array_like=True):
-    """Pending requests of a node, and the mark of the bulk action that is to end next."""
+    """Pending requests of a node, the mark of the bulk action that is to end next, and calls of hubs by mark."""
 
     reply_to: str
     wanted: list[UrlRequest] = []
     action: str = ""
+    calls: dict[str, HubCall] = {}
 
 
 class UrlAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """Requests that a node has carried out, and its cells in which a bulk action is done, with the number of URLs."""
+    """Requests that a node has carried out, its cells in which a bulk action is done (with the URLs), and verdicts."""
 
     done: list[UrlRequest] = []
     action: str = ""
     cells: dict[int, int] = {}
+    verdicts: dict[str, HubVerdict] = {}
 
 
 class ClusterRequests:
@@ -72,12 +78,12 @@ class ClusterRequests:
     """
 
     def __init__(
-        self, shared: str, wire: Wire, thread: LoopThread, clock: Clock, agreement: Callable[[], Agreement],
-        amend: Callable[[Callable[[Agreement], Agreement]], Awaitable[None]],
+        self, folder: CollectionFolder, shared: str, wire: Wire, thread: LoopThread, clock: Clock,
+        agreement: Callable[[], Agreement], amend: Callable[[Callable[[Agreement], Agreement]], Awaitable[None]],
     ) -> None:  # fmt: skip
         self.here: OpenCrawl | None = None
         """The crawl that is open here."""
-        self._subject = f"teia.asked.{shared}"
+        self._folder, self._subject = folder, f"teia.asked.{shared}"
         self._wire, self._thread, self._clock = wire, thread, clock
         self._agreement, self._amend = agreement, amend
         self._reply_to = wire.client.new_inbox()
@@ -86,6 +92,8 @@ class ClusterRequests:
         self._wanted: dict[UrlRequest, None] = {}
         """Requests that are pending here; they are noted anew before each question."""
         self._done: set[UrlRequest] = set()
+        self._calls: dict[str, HubCall] = {}
+        self._verdicts: dict[str, HubVerdict] = {}
         self._waits_for_action = False
         self._finished: tuple[str, dict[int, int]] = ("", {})
         """The bulk action that is to end next, and the cells in which it is done, with the number of URLs."""
@@ -127,6 +135,10 @@ class ClusterRequests:
         self._waits_for_action = self._waits_for_action or agreed.urls is None
         return agreed.urls
 
+    async def judge_hub_call(self, mark: str, call: HubCall) -> HubVerdict | None:
+        self._calls[mark] = call
+        return self._verdicts.pop(mark, None)
+
     # -- between nodes -------------------------------------------------------------------------------------
 
     async def exchange(self) -> None:
@@ -141,22 +153,29 @@ class ClusterRequests:
                 await self._publish(question.reply_to, answer)
         while self._answers:
             await self._take(msgspec.msgpack.decode(self._answers.popleft(), type=UrlAnswer))
-        is_pending = self._wanted or (action is not None and self._waits_for_action)
-        if is_pending and self._clock.ticks_s() >= self._ask_at:
+        mark = action.mark if action is not None and self._waits_for_action else ""
+        if (self._wanted or mark or self._calls) and self._clock.ticks_s() >= self._ask_at:
             self._ask_at = self._clock.ticks_s() + ASK_EVERY_S
-            mark = action.mark if action is not None and self._waits_for_action else ""
-            question = UrlQuestion(self._reply_to, list(self._wanted)[:ASKED_AT_ONCE], mark)
-            self._wanted, self._waits_for_action = {}, False
-            await self._publish(self._subject, question)
+            wanted, calls = list(self._wanted)[:ASKED_AT_ONCE], list(self._calls.items())
+            self._wanted, self._calls, self._waits_for_action = {}, {}, False
+            if wanted or mark:
+                await self._publish(self._subject, UrlQuestion(self._reply_to, wanted, mark))
+            for number, call in calls:  # each in a message of its own: a push may be half a megabyte
+                await self._publish(self._subject, UrlQuestion(self._reply_to, calls={number: call}))
 
     async def _answer(self, question: UrlQuestion) -> UrlAnswer:
         """Carry out the requests for URLs that are owned here; return those that are done."""
+        judged = {
+            mark: await asyncio.to_thread(judge_call, self._folder, call, self._clock.now_s())
+            for mark, call in question.calls.items()
+        }
+        verdicts = {mark: verdict for mark, verdict in judged.items() if verdict is not None}
         if self.here is None:
-            return UrlAnswer()
+            return UrlAnswer(verdicts=verdicts)
         done = [request for request in question.wanted if await self._carry_out(self.here, request)]
         bulk = self.here.crawl.committer.bulk
         cells = dict(bulk.finished) if question.action and bulk.mark == question.action else {}
-        return UrlAnswer(done, question.action if cells else "", cells)
+        return UrlAnswer(done, question.action if cells else "", cells, verdicts)
 
     @staticmethod
     async def _carry_out(here: OpenCrawl, request: UrlRequest) -> bool:
@@ -168,6 +187,8 @@ class ClusterRequests:
 
     async def _take(self, answer: UrlAnswer) -> None:
         self._done.update(answer.done)
+        # The first answer counts: a hub is confirmed once.
+        self._verdicts = answer.verdicts | self._verdicts
         action = next_action(self._agreement())
         if action is None or answer.action != action.mark:
             return

@@ -8,7 +8,7 @@ acknowledges the request; the result comes to the callback (web/pages/inbound/we
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -19,9 +19,25 @@ from teia.errors import TeiaError
 from teia.fetch.fetcher import PostBody
 from teia.signals import websub
 from teia.signals.announce import Announcement, open_inbox
-from teia.signals.websub import MEDIA_TYPE, WEBSUB, Hubs, HubTopic, parse_base_url, request_form
+from teia.signals.websub import (
+    ACCEPTED,
+    CONFIRMED,
+    DENIED,
+    MAX_PUSH_BYTES,
+    MEDIA_TYPE,
+    REFUSAL_NOTED,
+    WEBSUB,
+    HubCall,
+    Hubs,
+    HubTopic,
+    HubVerdict,
+    is_signed,
+    parse_base_url,
+    request_form,
+)
 from teia.sqlite import open_database, sqlite_errors, transaction, unless_busy
 from teia.store.root import CollectionFolder
+from teia.urls import host_of
 
 CHECKED_AT_ONCE = 500
 """Number of hosts of hubs, one request each, that are checked in a turn."""
@@ -78,7 +94,7 @@ class HubRound:
         with sqlite_errors(self._path):
             settled = self._settle()
             if not self._is_wanted:
-                self._hubs.unsubscribe_all(self._clock.now_s())
+                self._hubs.unsubscribe(self._clock.now_s())
             for topic in self._hubs.due(self._clock.now_s(), CHECKED_AT_ONCE):
                 # Tried too often: the topic is given up with its last outcome.
                 if topic.is_over:
@@ -105,7 +121,36 @@ class HubRound:
         self._hubs.close()
 
 
-# ---- pushes of a hub ------------------------------------------------------------------------------------------------
+# ---- calls of a hub -------------------------------------------------------------------------------------------------
+
+
+def judge_call(folder: CollectionFolder, call: HubCall, now_s: float) -> HubVerdict | None:
+    """Judge a hub's call, and note what it changes; None if no subscription in this folder has its key."""
+    if not folder.hubs.exists():
+        return None
+    with open_collection_hubs(folder) as hubs:
+        known = hubs.with_key(call.key)
+        if known is None:
+            return None
+        verdict = ""
+        if call.mode == DENIED:
+            verdict = REFUSAL_NOTED if hubs.deny(known, call.topic, call.reason, now_s) else ""
+        elif call.mode:
+            verdict = CONFIRMED if hubs.confirm(known, call.mode, call.topic, call.lease_s, now_s) else ""
+        elif len(call.body) > MAX_PUSH_BYTES:
+            verdict = "oversized"
+        elif not is_signed(known.secret, call.signature, call.body):
+            verdict = "forged" if call.signature else "unsigned"
+        else:
+            verdict = ACCEPTED if hubs.is_push_expected(known, now_s) else "unasked"
+    return HubVerdict(verdict, known.feed)
+
+
+def end_subscriptions(folder: CollectionFolder, is_over: Callable[[str], bool], now_s: float) -> None:
+    """End the subscriptions to feeds of hosts that another node crawls by now."""
+    if folder.hubs.exists():
+        with open_collection_hubs(folder) as hubs, unless_busy():
+            hubs.unsubscribe(now_s, lambda feed: is_over(host_of(feed)))
 
 
 def announce_push(folder: CollectionFolder, feed: str, pages: Iterable[str], clock: Clock) -> int:

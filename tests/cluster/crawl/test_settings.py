@@ -191,9 +191,9 @@ def test_a_command_to_one_node_holds_for_all(own_nats: Nats, tmp_path: Path) -> 
         since = lab.requests()
         until(lambda: lab.requests() > since + 60)
         assert host not in {entry.host for entry in lab.settled_entries()[since:]}
-        refused = teia("set", "signals.websub=https://crawl.example.org", "--data", str(nodes.data("a")))
+        refused = teia("set", "refresh.keep=true", "--data", str(nodes.data("a")))
         assert refused.returncode == 1
-        assert "not supported in a cluster" in refused.stderr
+        assert "--once" in refused.stderr
         say("b", "stop")
         nodes.finish()
 

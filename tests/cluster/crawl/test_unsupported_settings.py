@@ -22,7 +22,6 @@ def config_with(key: str, value: Any) -> Config:
     ("key", "value"),
     [
         ("collection.cells", 901),
-        ("signals.websub", "https://crawl.example.org"),
     ],
 )
 def test_what_a_cluster_cannot_do_is_refused_with_the_reason(key: str, value: Any) -> None:
@@ -40,6 +39,7 @@ def test_what_a_cluster_cannot_do_is_refused_with_the_reason(key: str, value: An
         ("signals.socket", "/run/teia/hits"),
         ("signals.proxy", "10.0.0.1:3128"),
         ("signals.indexnow", True),
+        ("signals.websub", "https://crawl.example.org"),
         ("collection.order", "focused"),
         ("refresh.weights", "file"),
         ("scope.include", ("list:rules.txt",)),

@@ -7,6 +7,7 @@ and counted. Every push to a known key gets the same response, so that an attack
 
 from __future__ import annotations
 
+from secrets import token_hex
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
@@ -14,10 +15,21 @@ from fastapi.responses import PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from teia.crawler.signals_in.websub import announce_push, count_push, open_collection_hubs
-from teia.errors import ParseError
+from teia.collections.inbox import Inbox, JudgeHubCall
+from teia.collections.settings import is_clustered
+from teia.crawler.signals_in.websub import announce_push, count_push, judge_call
+from teia.errors import ParseError, StoreError, UsageError
 from teia.frontier.cell.schema import BY_SIGNAL
-from teia.signals.websub import DENIED, MAX_CHALLENGE_CHARS, MAX_PUSH_BYTES, HubTopic, is_signed
+from teia.signals.websub import (
+    ACCEPTED,
+    CONFIRMED,
+    DENIED,
+    MAX_CHALLENGE_CHARS,
+    MAX_PUSH_BYTES,
+    REFUSAL_NOTED,
+    HubCall,
+    HubVerdict,
+)
 from teia.urls import host_of, site_of
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation, installation_of
@@ -25,9 +37,10 @@ from teia.web.server.json_routes import PageRoutes
 
 MAX_TOPIC_CHARS = 8_000
 MAX_TYPE_CHARS = 100
+NODES_ANSWER_S = 5.0
 FullInstallationDep = Annotated[Installation, Depends(installation_of)]
 UNKNOWN = PlainTextResponse("there is no subscription here\n", 404)
-ACCEPTED = "thank you\n"
+THANKS = "thank you\n"
 
 
 def add_routes(pages: PageRoutes) -> None:
@@ -47,61 +60,66 @@ def verify(
     reason: Annotated[str, Query(alias="hub.reason", max_length=500)] = "",
 ) -> PlainTextResponse:
     """Answer a hub that verifies a subscription, or that denies it."""
-    known = _topic(installation, collection, key)
-    if known is None:
+    if not mode or not (challenge or mode == DENIED):
         return UNKNOWN
-    folder, now_s = installation.root.collection(collection), installation.clock.now_s()
-    with open_collection_hubs(folder) as hubs:
-        if mode == DENIED:
-            return PlainTextResponse(ACCEPTED) if hubs.deny(known, topic, reason, now_s) else UNKNOWN
-        # The echo confirms the subscription (WebSub, 5.3), so it is sent only for one that was requested.
-        if challenge and hubs.confirm(known, mode, topic, lease_s, now_s):
-            return PlainTextResponse(challenge)
-    return UNKNOWN
+    found = _judge(installation, collection, HubCall(key, mode, topic, lease_s, reason))
+    # The echo confirms the subscription (WebSub, 5.3), so it is sent only for one that was requested.
+    answers = {REFUSAL_NOTED: THANKS, CONFIRMED: challenge}
+    is_expected = found is not None and found.verdict in answers
+    return PlainTextResponse(answers[found.verdict]) if found is not None and is_expected else UNKNOWN
 
 
 async def push(request: Request, installation: FullInstallationDep, collection: str, key: str) -> PlainTextResponse:
     """Receive a hub's notification of a changed feed."""
-    known = await run_in_threadpool(_topic, installation, collection, key)
-    if known is None:
-        return UNKNOWN
     try:
         body = await request.body()
     except ClientDisconnect:  # the body was too long or too slow; count it as oversized
         body = bytes(MAX_PUSH_BYTES + 1)
-    signature = request.headers.get("x-hub-signature", "")
+    call = HubCall(key, signature=request.headers.get("x-hub-signature", ""), body=body)
     media_type = request.headers.get("content-type", "")[:MAX_TYPE_CHARS]
-    await run_in_threadpool(_receive_push, installation, collection, known, body, signature, media_type)
-    return PlainTextResponse(ACCEPTED, 202)
+    is_known = await run_in_threadpool(_receive_push, installation, collection, call, media_type)
+    return PlainTextResponse(THANKS, 202) if is_known else UNKNOWN
 
 
-def _topic(installation: Installation, collection: str, key: str) -> HubTopic | None:
-    """Return the subscription with this key; None also for an unknown collection, so that names are not revealed."""
+def _judge(installation: Installation, collection: str, call: HubCall) -> HubVerdict | None:
+    """Judge a call, here or by the node that has the subscription.
+
+    None if there is none, also for an unknown collection, so that names are not revealed.
+    """
     if collection not in installation.names():
         return None
-    folder = installation.root.collection(collection)
-    if not folder.hubs.exists():
+    found = judge_call(installation.root.collection(collection), call, installation.clock.now_s())
+    return found or (None if len(call.body) > MAX_PUSH_BYTES else _ask_nodes(installation, collection, call))
+
+
+def _ask_nodes(installation: Installation, collection: str, call: HubCall) -> HubVerdict | None:
+    """Ask the other nodes of a cluster, if this is the folder of one (cluster/crawl/url_requests.py)."""
+    if not is_clustered(installation.root.collection(collection)):
         return None
-    with open_collection_hubs(folder) as hubs:
-        return hubs.with_key(key)
+    try:
+        with Inbox(installation.root.control) as inbox:
+            if inbox.running_crawl(collection) is None:
+                return None
+            number = inbox.send(collection, JudgeHubCall(token_hex(8), call), installation.clock.now_s())
+            request = inbox.wait(number, installation.clock, NODES_ANSWER_S, "no node answered")
+    except (StoreError, UsageError):  # nobody has it, or too many calls wait
+        return None
+    return None if request is None or request.answer is None else request.answer.hub
 
 
-def _receive_push(
-    installation: Installation, collection: str, known: HubTopic, body: bytes, signature: str, media_type: str
-) -> None:
+def _receive_push(installation: Installation, collection: str, call: HubCall, media_type: str) -> bool:
+    """Announce the pages of a push that is as it should be, count others; return False for an unknown key."""
+    found = _judge(installation, collection, call)
+    if found is None:
+        return False
     folder = installation.root.collection(collection)
-    with open_collection_hubs(folder) as hubs:
-        is_push_expected = hubs.is_push_expected(known, installation.clock.now_s())
-    if len(body) > MAX_PUSH_BYTES:
-        count_push(folder, "oversized")
-    elif not is_signed(known.secret, signature, body):
-        count_push(folder, "forged" if signature else "unsigned")
-    elif not is_push_expected:
-        count_push(folder, "unasked")
+    if found.verdict != ACCEPTED:
+        count_push(folder, found.verdict)
     else:
         announce_push(
-            folder, known.feed, _pages(installation, collection, known.feed, body, media_type), installation.clock
+            folder, found.feed, _pages(installation, collection, found.feed, call.body, media_type), installation.clock
         )
+    return True
 
 
 def _pages(installation: Installation, collection: str, feed: str, body: bytes, media_type: str) -> list[str]:
