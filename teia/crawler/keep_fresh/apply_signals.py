@@ -153,6 +153,12 @@ def shift_ages(columns: PageColumns, found: Gamma, evidence: SignalEvidence, now
     return replace(columns, shift_s=np.where(evidence.belief > 0, older_s, shift_s))
 
 
+def without_sources(frontier: FrontierCell, host: PlannableHost, columns: PageColumns) -> PageColumns:
+    """Give sitemaps and feeds no weight, for figures of freshness: they tell of pages, and are none themselves."""
+    sources = [each.key for each in site_statements.sources_of(frontier, host.slot, host.host_id)]
+    return replace(columns, weight=np.where(np.isin(columns.key, sources), 0.0, columns.weight)) if sources else columns
+
+
 def source_interval_s(
     plan: HostPlan | None, source: StatementSource, trust: SignalSource, slot_s: float, settings: RefreshSettings
 ) -> float | None:

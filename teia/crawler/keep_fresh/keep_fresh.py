@@ -30,7 +30,7 @@ import numpy as np
 
 from teia.clock import Clock
 from teia.config.sections import Config
-from teia.crawler.keep_fresh.apply_signals import MAX_BROUGHT_FORWARD, SignalApplier
+from teia.crawler.keep_fresh.apply_signals import MAX_BROUGHT_FORWARD, SignalApplier, without_sources
 from teia.crawler.keep_fresh.freshness import FreshnessBound, compute_bound
 from teia.crawler.keep_fresh.host_plan import (
     HostPlan,
@@ -512,11 +512,12 @@ class Refresh:
             # A part of a host has its part of the slots, and of those the share for known pages.
             slots_s = (slot_s, slot_s * max(1.0, total / len(columns)) / share)
             made = self._signals.plan(frontier, host, columns, of_all, trusted, slots_s, now_s, warm)
+            pages = without_sources(frontier, host, made.columns)
         plan, found, interval_s, columns = made
         slot_s = slots_s[1]
         after = rows[-1].key if len(rows) == PART_PAGES else None
         policy_queue = self._make_policy_queue(columns, found, slot_s, now_s)
-        bound = compute_bound(columns, found, slot_s, now_s, before=host.bound)
+        bound = compute_bound(pages, found, slot_s, now_s, before=host.bound)
         return PlanResult(host, plan, due_time_changes(columns, interval_s), after, total, policy_queue, bound, swaps)
 
     def _expected_slot_s(self, frontier: FrontierCell, host: RefreshedHost) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from teia.clock import Clock, WallClock
 from teia.config.sections import RefreshSettings
 from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
+from teia.crawler.keep_fresh.apply_signals import SignalApplier, without_sources
 from teia.crawler.keep_fresh.freshness import (
     FreshnessBound,
     LostFreshness,
@@ -19,7 +20,7 @@ from teia.crawler.keep_fresh.freshness import (
     compute_bound,
     feasibility,
 )
-from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, plan_host, to_columns
+from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, to_columns
 from teia.crawler.keep_fresh.observe import decode_errors
 from teia.crawler.keep_fresh.weights import weigher
 from teia.frontier.cell import histories, revisits
@@ -179,6 +180,15 @@ def _hosts(source: Source) -> Iterator[tuple[OpenCell, int, str]]:
             yield cell, host_id, host
 
 
+@dataclass(slots=True)
+class _PlannedHost:
+    """A host as the planner sees it."""
+
+    slot: int
+    host_id: int
+    slot_s: float
+
+
 def _trust(cell: OpenCell, host_id: int, host: str) -> Trust:
     with decode_errors(cell.frontier):
         return Trust.decode(histories.host_trust(cell.frontier, slot_of(site_of(host)), host_id)[0])
@@ -199,13 +209,15 @@ def _host_bounds(
     total = revisits.count_captured(cell.frontier, slot, host_id)
     trusted = _trust(cell, host_id, host).dates.is_trusted
     bounds, seen = [], 0
+    signals, planned = SignalApplier(settings), _PlannedHost(slot, host_id, slot_s)
     for columns in _parts(cell, slot, host_id, weigh):
         # A part of a host has its part of the slots.
-        of_part_s = slot_s * total / len(columns)
-        plan, found = plan_host(columns, known.prior, trusted, of_part_s, settings, now_s, warm=False)
-        known.sums += (plan.sums.pages, plan.sums.rates, plan.sums.logs)
-        seen += int((columns.histories.visits > 0).sum())
-        bound = compute_bound(columns, found, of_part_s, now_s, settings.horizon_s)
+        slots_s = (slot_s, slot_s * total / len(columns))
+        made = signals.plan(cell.frontier, planned, columns, known.prior, trusted, slots_s, now_s, warm=False)
+        pages, sums = without_sources(cell.frontier, planned, made.columns), made.plan.sums
+        known.sums += (sums.pages, sums.rates, sums.logs)
+        seen += int(((pages.histories.visits > 0) & (pages.weight > 0)).sum())
+        bound = compute_bound(pages, made.found, slots_s[1], now_s, settings.horizon_s)
         bounds += [bound] if bound is not None else []
     return bounds, seen
 
