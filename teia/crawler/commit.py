@@ -661,6 +661,10 @@ class Committer:
             items, held = cell.next_urls(queue, limit, skip, self._clock.now_s())
             due_s = None if items else cell.frontier.next_due_s(queue.host_id, queue.host)
         result.held += [queue] if held else []
+        if any(item.etag or item.last_modified for item in items):
+            from teia.crawler.keep_fresh.observe import drop_conditions  # imports numpy, as above
+
+            items = drop_conditions(cell.frontier, queue.host, queue.host_id, items)
         in_memory = queue.loaded  # their captures were checked when they were read into the buffer
         checked = [item if item.key in in_memory else cell.with_readable_capture(item) for item in items]
         return checked, due_s

@@ -28,6 +28,8 @@ MIN_HIDDEN = 2
 
 _RECORD = Struct("<6H")
 _VISIT = Struct("<qq")
+_MEANINGFUL = 0x8000
+"""Mark of a record whose missed changes are meaningful ones; older versions counted all changes of bytes."""
 
 
 @dataclass(slots=True)
@@ -70,8 +72,8 @@ class Trust:
 
     @property
     def hides_changes(self) -> bool:
-        """True if the host answers 304 although pages changed."""
-        return self.tags.hides_changes or self.dates.hides_changes
+        """True if the host answers 304 although pages changed. Where it sends an ETag, dates decide nothing."""
+        return (self.tags if self.tags.compared else self.dates).hides_changes
 
     def is_audit(self, key: int, visits: int) -> bool:
         """Tell whether a page's next visit goes without conditions. The choice is fixed by the visit, as by chance."""
@@ -91,24 +93,27 @@ class Trust:
 
         Returns True if the validators hid a change: a conditional request would have been answered by a 304.
         """
-        moves = []
+        has_moved = True
         if all(modified):
-            moves.append(modified[0] != modified[1])
-            self.dates.note(bytes_changed=bytes_changed, page_changed=page_changed, moved=moves[-1])
+            has_moved = modified[0] != modified[1]
+            self.dates.note(bytes_changed=bytes_changed, page_changed=page_changed, moved=has_moved)
         if all(etag):
             # Weak comparison (RFC 9110, 8.8.3.2): a server may send the same tag as weak after compression.
             before, now = (each.removeprefix("W/") for each in etag)
-            moves.append(before != now)
-            self.tags.note(bytes_changed=bytes_changed, page_changed=page_changed, moved=moves[-1])
-        return page_changed and bool(moves) and not any(moves)
+            has_moved = before != now
+            self.tags.note(bytes_changed=bytes_changed, page_changed=page_changed, moved=has_moved)
+        return page_changed and not has_moved
 
     def encode(self) -> bytes:
-        return _RECORD.pack(*astuple(self.dates), *astuple(self.tags))
+        compared, *missed = astuple(self.tags)
+        return _RECORD.pack(*astuple(self.dates), compared | _MEANINGFUL, *missed)
 
     @classmethod
     def decode(cls, record: bytes) -> Trust:
         """Read the output of `encode`; an empty record gives empty statistics."""
         if not record:
             return cls()
-        numbers = _RECORD.unpack(record)
-        return cls(Validator(*numbers[:3]), Validator(*numbers[3:]))
+        *dates, compared, false_changes, missed_changes = _RECORD.unpack(record)
+        if not compared & _MEANINGFUL:
+            return cls(Validator(*dates[:2]), Validator(compared, false_changes))
+        return cls(Validator(*dates), Validator(compared & ~_MEANINGFUL, false_changes, missed_changes))

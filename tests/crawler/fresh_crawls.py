@@ -132,10 +132,10 @@ class FreshWeb:
         return queues
 
     def _visit(self, queue: HostQueue) -> ActiveVisit | None:
-        refill = self.refresh.next_urls(self.crawl.committer.cells[queue.cell], queue, 1, ())
-        if not refill.items:
+        items, _ = self.crawl.committer._refill(queue, 1, (), CommitResult())
+        if not items:
             return None
-        (item,) = refill.items
+        (item,) = items
         self._requests[queue.host] += 1
         self.taken.append((self.clock.at_s, item.url))
         visit = ActiveVisit(queue, item, delay_s=queue.server.last_delay_s, fetched=self._fetch(item))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from teia.refresh.trust import MAX_COMPARED, MIN_COMPARED, Trust, Validator
@@ -93,6 +95,22 @@ def test_audits_are_a_quarter_of_the_visits_at_first_and_one_in_25_later() -> No
     visits = [(key, number) for key in range(500) for number in range(10)]
     assert sum(new.is_audit(*visit) for visit in visits) / len(visits) == pytest.approx(1 / 4, abs=0.02)
     assert sum(known.is_audit(*visit) for visit in visits) / len(visits) == pytest.approx(1 / 25, abs=0.01)
+
+
+def test_a_constant_date_beside_a_true_etag_hides_nothing() -> None:
+    """If-None-Match goes before If-Modified-Since, so such a host's 304s are right."""
+    trust = Trust()
+    for number in range(30):
+        etag = (f'"{number}"', f'"{number + 1}"')
+        assert not trust.note(bytes_changed=True, page_changed=True, modified=(MONDAY, MONDAY), etag=etag)
+    assert not trust.hides_changes
+    assert Trust(dates=trust.dates).hides_changes, "without an ETag, it would"
+
+
+def test_changes_of_bytes_that_an_older_version_counted_accuse_nobody() -> None:
+    """Its records lack the mark, and counted a clock that ticks under a constant ETag."""
+    old = struct.pack("<6H", 100, 1, 60, 100, 2, 60)
+    assert Trust.decode(old) == Trust(Validator(100, 1), Validator(100, 2))
 
 
 def test_trust_is_kept_in_twelve_octets() -> None:

@@ -21,7 +21,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -355,20 +355,7 @@ class Refresh:
         items = [item for item in found if item is not None]
         if frontier.order.stores_trails:
             items = trails.attach_hints(frontier, host.slot, host.host_id, items)
-        return self._drop_conditions(host, items), None if recheck_s is None else max(recheck_s, now_s + SOON_S)
-
-    def _drop_conditions(self, host: RefreshedHost, items: list[QueuedUrl]) -> list[QueuedUrl]:
-        """Take the validators from audits, and from all pages of a host that hides changes (refresh/trust.py)."""
-        if not any(item.etag or item.last_modified for item in items):
-            return items
-        with decode_errors(host.cell.frontier):
-            trust = Trust.decode(histories.host_trust(host.cell.frontier, host.slot, host.host_id)[0])
-        return [
-            replace(item, etag="", last_modified="")
-            if trust.hides_changes or trust.is_audit(item.key, item.visits)
-            else item
-            for item in items
-        ]
+        return items, None if recheck_s is None else max(recheck_s, now_s + SOON_S)
 
     def _due(
         self, host: RefreshedHost, limit: int, skip: Collection[int], now_s: float

@@ -20,7 +20,7 @@ from teia.frontier.cell import histories
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import RowKey
 from teia.frontier.cell.histories import KnownPage
-from teia.frontier.cell.rows import PageRow, SettledVisit
+from teia.frontier.cell.rows import PageRow, QueuedUrl, SettledVisit
 from teia.frontier.cell.schema import STATE_DONE
 from teia.parse.dates import parse_date
 from teia.records import NOT_MODIFIED, Outcome
@@ -28,6 +28,21 @@ from teia.refresh.history import History, ObservedAnswer, VisitResult, compare
 from teia.refresh.mask import HostMask, PageMask, check_cosmetic, record_unchanged
 from teia.refresh.trust import Trust
 from teia.urls import site_of, slot_of
+
+MAX_REWRITTEN = 1_000
+"""Number of pages whose histories are rewritten at once when their host is found to hide changes."""
+
+
+def drop_conditions(frontier: FrontierCell, host: str, host_id: int, items: list[QueuedUrl]) -> list[QueuedUrl]:
+    """Take the validators from audits, and from all pages of a host that hides changes (refresh/trust.py)."""
+    with decode_errors(frontier):
+        trust = Trust.decode(histories.host_trust(frontier, slot_of(site_of(host)), host_id)[0])
+    return [
+        replace(item, etag="", last_modified="")
+        if trust.hides_changes or trust.is_audit(item.key, item.visits)
+        else item
+        for item in items
+    ]
 
 
 def observe_visit(frontier: FrontierCell, settled: SettledVisit, host: str, visit: ActiveVisit) -> SettledVisit:
@@ -59,8 +74,9 @@ def observe_visit(frontier: FrontierCell, settled: SettledVisit, host: str, visi
     if visit_result in {VisitResult.NOT_MODIFIED, VisitResult.SAME_BYTES, VisitResult.SAME_TEXT}:
         record_unchanged(of_page, sketch or of_page.sketch)
     modified_s = parse_date(page.last_modified) if visit_result is VisitResult.CHANGED else None
-    if _compare_validators(of_host.trust, known, page, page_changed=visit_result is VisitResult.CHANGED):
-        # The 304s since the last body hid this change.
+    is_hidden = _compare_validators(of_host.trust, known, page, page_changed=visit_result is VisitResult.CHANGED)
+    if is_hidden or (of_host.trust.hides_changes and known.outcome == str(NOT_MODIFIED)):
+        # The 304s since the last body may have hidden changes.
         history = _history_of_bodies(frontier, row_key)
     # `observe` changes the history, but sources are tested by the one before the visit.
     statements, before_visit = StatementTest(frontier, row_key), replace(history)
@@ -69,7 +85,8 @@ def observe_visit(frontier: FrontierCell, settled: SettledVisit, host: str, visi
     statements.learn(before_visit, settled.time_s, changed=changed)
     histories.store_page(frontier, row_key, history.encode(), of_page.encode())
     if of_host.is_found_out:
-        for key, mask in histories.pages_not_modified(frontier, *row_key[:2]):
+        # Others follow at their next visits.
+        for key, mask in histories.pages_not_modified(frontier, *row_key[:2], MAX_REWRITTEN):
             other = (*row_key[:2], key)
             if other != row_key:
                 histories.store_page(frontier, other, _history_of_bodies(frontier, other).encode(), mask)

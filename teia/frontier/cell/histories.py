@@ -72,13 +72,14 @@ def store_host_trust(frontier: FrontierCell, slot: int, host_id: int, trust: byt
     frontier.db.execute("INSERT OR REPLACE INTO host_histories VALUES (?, ?, ?, ?)", (slot, host_id, trust, mask))
 
 
-def pages_not_modified(frontier: FrontierCell, slot: int, host_id: int) -> list[tuple[int, bytes]]:
-    """Return the pages of a host that it ever called not modified: their keys and masks."""
+def pages_not_modified(frontier: FrontierCell, slot: int, host_id: int, limit: int) -> list[tuple[int, bytes]]:
+    """Return some pages of a host that it ever called not modified: their keys and masks."""
     sql = """
         SELECT key, mask FROM histories AS h WHERE slot = ? AND host_id = ? AND EXISTS (
             SELECT 1 FROM visits AS v WHERE v.slot = h.slot AND v.host_id = h.host_id AND v.key = h.key AND outcome = ?)
+        LIMIT ?
     """
-    return frontier.db.execute(sql, (slot, host_id, str(NOT_MODIFIED))).fetchall()
+    return frontier.db.execute(sql, (slot, host_id, str(NOT_MODIFIED), limit)).fetchall()
 
 
 def visits_with_body(frontier: FrontierCell, row_key: RowKey) -> list[tuple[float, int]]:
