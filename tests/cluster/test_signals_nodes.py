@@ -144,6 +144,24 @@ def test_pings_of_any_site_may_come_to_any_node(own_nats: Nats, tmp_path: Path) 
     run(main)
 
 
+def test_pings_for_a_node_that_died_reach_its_successor(own_nats: Nats, tmp_path: Path) -> None:
+    """They wait in the outbox of the node that received them, until another one owns the cells."""
+
+    async def main() -> None:
+        web = ScriptedWeb({host: site(number) for number, host in enumerate(HOSTS)})
+        async with two_nodes(web, tmp_path, own_nats, "indexnow = true") as nodes:
+            inbox = open_root(nodes.data("a")).collection("main").signals
+            before = nodes.asked("/")
+            nodes.kill("b")
+            for host in HOSTS:
+                receive(inbox, read_ping(KEY, [nodes.lab.url(host, "/")]), WallClock())
+            await until_async(lambda: nodes.counts("a", "indexnow").get("passed_on", 0) > 0)
+            await until_async(lambda: all(nodes.asked("/")[host] > before[host] for host in HOSTS), within_s=90)
+            assert nodes.asked(f"/{KEY}.txt") == dict.fromkeys(HOSTS, 1)
+
+    run(main)
+
+
 def test_pings_reach_the_owner_beside_a_node_of_the_version_before(
     own_nats: Nats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,20 +73,24 @@ class SignalExchange:
     # -- to the owners of other cells ----------------------------------------------------------------------
 
     async def send(self, is_over: Callable[[], bool]) -> None:
-        """Send the messages of the outbox until `is_over`; one owner that is away does not delay the others."""
-        while not is_over() and not self._announced.path.exists():  # without a file nothing was received
+        """Send the messages of the outbox until `is_over`; an owner that is away does not delay those of others."""
+        while not is_over():
+            if self._announced.path.exists():  # otherwise nothing was received
+                try:
+                    await self._send_until(is_over)
+                except StoreError as error:  # tried again: the disk may be full, another process may hold the file
+                    _log.warning("signals not sent: %s", error)
+                    await self._clock.sleep(RETRY_S)
             await self._clock.sleep(CHECK_S)
-        if is_over():
-            return
+
+    async def _send_until(self, is_over: Callable[[], bool]) -> None:
         with closing(await asyncio.to_thread(open_inbox, self._announced.path)) as outbox:
             retry_at: dict[int, float] = {}
             while not is_over():
                 now = self._clock.ticks_s()
-                with contextlib.suppress(StoreError):  # another process holds the file: at the next check
-                    cells = await self._use(outbox.posted_to)
-                    due = [cell for cell in cells if retry_at.get(cell, now) <= now]
-                    results = await asyncio.gather(*(self._send_to(cell, outbox) for cell in due))
-                    retry_at |= {cell: now + RETRY_S for cell, is_sent in zip(due, results, strict=True) if not is_sent}
+                due = [cell for cell in await self._use(outbox.posted_to) if retry_at.get(cell, now) <= now]
+                sent = await asyncio.gather(*(self._send_to(cell, outbox) for cell in due))
+                retry_at |= {cell: now + RETRY_S for cell, is_sent in zip(due, sent, strict=True) if not is_sent}
                 await self._clock.sleep(CHECK_S)
 
     async def _send_to(self, cell: int, outbox: AnnouncementInbox) -> bool:

@@ -212,6 +212,22 @@ def test_a_message_that_cannot_be_read_is_reported_and_delays_no_other(
     nats.run(main())
 
 
+def test_a_file_that_cannot_be_opened_is_reported_and_tried_again(
+    nats: Nats, unique: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        a, b = await places(nats, unique, tmp_path)
+        a.path.write_bytes(b"no database" * 100)
+        async with a.running(0), b.running(7):
+            await until_async(lambda: "signals not sent" in caplog.text)
+            a.path.unlink()
+            a.post(PAGE)
+            await until_async(lambda: not a.posted())
+        assert b.received() == [PAGE]
+
+    nats.run(main())
+
+
 # ---- messages -------------------------------------------------------------------------------------------------------
 
 
