@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -24,11 +25,15 @@ from teia.crawler.keep_fresh.weights import weigher
 from teia.durable import disk_errors, write_atomically
 from teia.errors import ClusterError, ConfigError
 from teia.frontier.queue.order import focused
+from teia.frontier.rules.rule_lists import MAX_LIST_BYTES
 from teia.frontier.rules.scope import canonical_list, list_of
 from teia.store.root import CollectionFolder, Root
 
 BUCKET = "files"
 PART_BYTES = 512 * 1024
+MAX_BYTES = MAX_LIST_BYTES
+"""Limit on a content, of whichever kind: it is neither shared nor unpacked beyond it."""
+
 WEIGHTS, TOPIC = "refresh.weights_file", "focus"
 """Names of files that are no rule list; a list is named by its rule."""
 
@@ -54,12 +59,14 @@ def read_files(root: Root, config: Config, names: Collection[str], clock: Clock)
             found[name] = (FILE_NAME, learn_topic_file(root, config, clock))
             continue
         path = Path(config.refresh.weights_file if name == WEIGHTS else list_of(name))
+        with disk_errors(path, "read"), path.open("rb") as file:
+            found[name] = (path.name, file.read(MAX_BYTES + 1))
+        if len(found[name][1]) > MAX_BYTES:
+            raise ConfigError(f"{path}: larger than {MAX_BYTES >> 20} MiB, the limit of files that nodes share")
         if name == WEIGHTS:
             weigher(config.refresh, path)
         else:
             canonical_list(str(path))
-        with disk_errors(path, "read"):
-            found[name] = (path.name, path.read_bytes())
     return found
 
 
@@ -68,9 +75,21 @@ def topic_settings(focus: FocusSettings) -> tuple[tuple[str, ...], ...]:
     return focus.words, focus.examples, focus.others
 
 
+def path_of_copy(folder: CollectionFolder, file: str) -> Path:
+    """Return the path of a copy; ClusterError unless the agreed DIGEST/FILE is a name in the folder of copies.
+
+    The agreement is written by other machines: a name such as `DIGEST/../../x` must not leave the folder.
+    """
+    digest, _, name = file.partition("/")
+    is_name = name == Path(name).name and name not in {"", ".", ".."} and "\0" not in name
+    if not is_name or re.fullmatch("[0-9a-f]{64}", digest) is None:
+        raise ClusterError(f"{file!a} in the agreement is not the name of a shared file; give the file again")
+    return folder.lists / digest / name
+
+
 def with_copies(config: Config, files: Mapping[str, str], folder: CollectionFolder) -> Config:
     """Return the agreed settings with the paths of the copies in a folder; without copies they are unchanged."""
-    scope, copies = config.scope, {name: folder.lists / file for name, file in files.items()}
+    scope, copies = config.scope, {name: path_of_copy(folder, file) for name, file in files.items()}
     include, exclude = (
         tuple(f"list:{copies[rule]}" if rule in copies else rule for rule in rules)
         for rules in (scope.include, scope.exclude)
@@ -96,7 +115,8 @@ async def share_files(
     shared = {}
     for name, (file, data) in (await asyncio.to_thread(read_files, root, config, names, clock)).items():
         digest = hashlib.sha256(data).hexdigest()
-        await _store(wire, clock, f"{collection}.{digest}", replicas, data)
+        if await _load(wire, clock, collection, digest, replicas) is None:
+            await _store(wire, clock, f"{collection}.{digest}", replicas, data)
         shared[name] = f"{digest}/{file}"
     return shared
 
@@ -106,11 +126,11 @@ async def fetch_files(
 ) -> None:
     """Write the copies that a folder lacks. A topic becomes the topic of the folder's collection."""
     for name, file in files.items():
-        path, digest = folder.lists / file, file.partition("/")[0]
+        path = path_of_copy(folder, file)
         if not path.exists():
-            data = await _load(wire, clock, f"{collection}.{digest}", replicas)
-            if hashlib.sha256(data).hexdigest() != digest:
-                raise ClusterError(f"{name}: its content in NATS is damaged; give the file again")
+            data = await _load(wire, clock, collection, path.parent.name, replicas)
+            if data is None:
+                raise ClusterError(f"{name}: its content in NATS is lost or damaged; give the file again")
             await asyncio.to_thread(_write, path, data)
         if name == TOPIC:
             from teia.crawler.child.focus import FILE_NAME
@@ -129,32 +149,31 @@ def _write(path: Path, data: bytes) -> None:
 
 async def _store(wire: Wire, clock: Clock, key: str, replicas: int, data: bytes) -> None:
     """Store a content in parts; the key itself, with their number, comes last."""
+    bucket = await open_bucket(wire, clock, BUCKET, replicas)
+    packed = await asyncio.to_thread(zlib.compress, data)
+    parts = [packed[at : at + PART_BYTES] for at in range(0, len(packed), PART_BYTES)]
+    for number, part in enumerate(parts):
+        await wire.request(bucket.put(f"{key}.{number}", part))
+    await wire.request(bucket.put(key, str(len(parts)).encode()))
+
+
+async def _load(wire: Wire, clock: Clock, collection: str, digest: str, replicas: int) -> bytes | None:
+    """Return the content with a digest; None if NATS does not have it whole."""
     from nats.js.errors import KeyNotFoundError
 
     bucket = await open_bucket(wire, clock, BUCKET, replicas)
+    key, unpacker, data = f"{collection}.{digest}", zlib.decompressobj(), bytearray()
     try:
-        await wire.retry(lambda: bucket.get(key), clock)
-    except KeyNotFoundError:
-        packed = await asyncio.to_thread(zlib.compress, data)
-        parts = [packed[at : at + PART_BYTES] for at in range(0, len(packed), PART_BYTES)]
-        for number, part in enumerate(parts):
-            await wire.request(bucket.put(f"{key}.{number}", part))
-        await wire.request(bucket.put(key, str(len(parts)).encode()))
-
-
-async def _load(wire: Wire, clock: Clock, key: str, replicas: int) -> bytes:
-    from nats.js.errors import KeyNotFoundError
-
-    bucket = await open_bucket(wire, clock, BUCKET, replicas)
-    try:
-        entry = await wire.request(bucket.get(key))
-        parts = [
-            (await wire.request(bucket.get(f"{key}.{number}"))).value or b""
-            for number in range(int(entry.value or b"0"))
-        ]
-        return await asyncio.to_thread(zlib.decompress, b"".join(parts))
-    except (KeyNotFoundError, ValueError, zlib.error) as error:
-        raise ClusterError(f"NATS has no content {key}; give the file again") from error
+        entry = await wire.retry(lambda: bucket.get(key), clock)
+        for number in range(int(entry.value or b"0")):
+            part = (await wire.request(bucket.get(f"{key}.{number}"))).value or b""
+            # At least 1 byte of room: 0 would be no limit.
+            data += await asyncio.to_thread(unpacker.decompress, part, MAX_BYTES + 1 - len(data))
+            if len(data) > MAX_BYTES:
+                return None
+    except (KeyNotFoundError, ValueError, zlib.error):
+        return None
+    return bytes(data) if hashlib.sha256(data).hexdigest() == digest else None
 
 
 def check_shared(config: Config, files: Mapping[str, str]) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,6 +89,81 @@ def test_a_damaged_or_missing_content_is_refused(nats: Nats, unique: str, tmp_pa
         with pytest.raises(ClusterError, match="give the file again"):
             await fetch_files(wire, nats.clock, "other", nats.count, files, root.collection("main"))
         assert not (root.collection("main").lists / file).exists()
+
+    nats.run(main())
+
+
+@pytest.mark.parametrize("part", [b"no", None], ids=["damaged", "lost"])
+def test_a_file_that_is_given_again_repairs_its_content(
+    nats: Nats, unique: str, tmp_path: Path, part: bytes | None
+) -> None:
+    path = tmp_path / "names.txt"
+    path.write_text("a.test\n")
+
+    async def main() -> None:
+        wire, root, config = await nats.wire(), open_root(tmp_path / "a", create=True), settings(f"list:{path}")
+        (file,) = (await share_files(wire, nats.clock, unique, nats.count, root, config)).values()
+        bucket, key = await open_bucket(wire, nats.clock, BUCKET, nats.count), f"{unique}.{file.partition('/')[0]}.0"
+        if part is None:
+            await bucket.delete(key)
+        else:
+            await bucket.put(key, part)
+        files = await share_files(wire, nats.clock, unique, nats.count, root, config)
+        await fetch_files(wire, nats.clock, unique, nats.count, files, root.collection("main"))
+        assert text_of(str(root.collection("main").lists / file)) == "a.test\n"
+
+    nats.run(main())
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["{}/../../../../outside.txt", "{}/..", "{}/.", "{}/", "{}", "{}//tmp/outside.txt", "../{}/a", "{}/a/b", "{}x/a"],
+)
+def test_a_name_in_the_agreement_cannot_leave_the_folder(nats: Nats, unique: str, tmp_path: Path, file: str) -> None:
+    root, path = open_root(tmp_path / "a" / "data", create=True), tmp_path / "names.txt"
+    path.write_text("a.test\n")
+
+    async def main() -> None:
+        wire = await nats.wire()
+        config = settings(f"list:{path}")
+        (good,) = (await share_files(wire, nats.clock, unique, nats.count, root, config)).values()
+        files = {f"list:{path}": file.format(good.partition("/")[0])}
+        with pytest.raises(ClusterError, match="not the name of a shared file"):
+            await fetch_files(wire, nats.clock, unique, nats.count, files, root.collection("main"))
+        with pytest.raises(ClusterError, match="not the name of a shared file"):
+            with_copies(config, files, root.collection("main"))
+
+    before = sorted(tmp_path.rglob("*"))
+    nats.run(main())
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_one_limit_holds_for_what_is_shared_and_what_is_unpacked(
+    nats: Nats, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small message may hold a large content."""
+    monkeypatch.setattr(shared_files, "MAX_BYTES", 1_000)
+    path, config = tmp_path / "weights.txt", settings()
+    config = replace(config, refresh=replace(config.refresh, weights="file", weights_file=str(path)))
+
+    async def main() -> None:
+        wire, root = await nats.wire(), open_root(tmp_path / "a", create=True)
+        for data in (b"#" * 1_000, b"#" * 1_001):
+            path.write_bytes(data)
+            digest = hashlib.sha256(data).hexdigest()
+            bucket, folder = await open_bucket(wire, nats.clock, BUCKET, nats.count), root.collection("main")
+            await bucket.put(f"{unique}.{digest}.0", zlib.compress(data))
+            await bucket.put(f"{unique}.{digest}", b"1")
+            sharing = share_files(wire, nats.clock, unique, nats.count, root, config)
+            fetching = fetch_files(wire, nats.clock, unique, nats.count, {"x": f"{digest}/weights.txt"}, folder)
+            if len(data) == 1_000:
+                assert list((await sharing).values()) == [f"{digest}/weights.txt"]
+                await fetching
+                continue
+            with pytest.raises(ConfigError, match="the limit of files that nodes share"):
+                await sharing
+            with pytest.raises(ClusterError, match="lost or damaged"):
+                await fetching
 
     nats.run(main())
 
