@@ -106,6 +106,8 @@ class CommandReceiver:
         self._began = clock.ticks_s()
         self._nudged = False
         self._stops = agreement.stops
+        self._settings_edition = agreement.edition
+        """The edition whose settings are in use."""
 
     # -- receiving commands --------------------------------------------------------------------------------
 
@@ -219,27 +221,30 @@ class CommandReceiver:
             )
 
     async def _adopt(self, agreement: Agreement) -> None:
-        """Apply an agreement if it is newer, with the files that its settings name."""
-        if agreement.edition > self.agreement.edition and agreement.files:
+        """Apply an agreement if it is newer: commands at once, settings when the files that they name are here.
+
+        So a node can be stopped and paused though a file cannot be fetched, or the disk is full.
+        """
+        if agreement.edition > self.agreement.edition:
+            self.agreement, self.starts = agreement, agreement.starts
+            _log.info("agreed edition=%d paused=%s", agreement.edition, agreement.paused)
+            if agreement.stops > self._stops:
+                self._stops = agreement.stops
+                if agreement.ended:
+                    _log.warning("command to leave: %s", agreement.ended)
+                self._stop()
+        if agreement.files and self._lacks_settings(agreement):
             folder, replicas = self._root.collection(self._name), agreement.replicas
             await self._thread.call(
                 fetch_files(self._wire, self._clock, self._shared, replicas, agreement.files, folder)
             )
-        self._apply_agreement(agreement)
+        if self._lacks_settings(agreement):
+            self.config = self._own_settings(write_settings(self._root, agreement))
+            self._settings_edition = agreement.edition  # last: if they could not be written, the next look tries again
 
-    def _apply_agreement(self, agreement: Agreement) -> None:
-        """Apply an agreement if it is newer; a read may be out of date."""
-        if agreement.edition <= self.agreement.edition:
-            return
-        if agreement.stops > self._stops:
-            self._stops = agreement.stops
-            if agreement.ended:
-                _log.warning("command to leave: %s", agreement.ended)
-            self._stop()
-        self.config = self._own_settings(write_settings(self._root, agreement))
-        self.starts = agreement.starts
-        self.agreement = agreement  # last: if it could not be written down, the next look tries again
-        _log.info("agreed edition=%d paused=%s", agreement.edition, agreement.paused)
+    def _lacks_settings(self, agreement: Agreement) -> bool:
+        """Tell whether an agreement is the newest one that was read, and its settings are not in use yet."""
+        return agreement.edition >= self.agreement.edition and agreement.edition > self._settings_edition
 
     # -- applying the agreement to the crawl ---------------------------------------------------------------
 

@@ -127,7 +127,9 @@ async def fetch_files(
     """Write the copies that a folder lacks. A topic becomes the topic of the folder's collection."""
     for name, file in files.items():
         path = path_of_copy(folder, file)
-        if not path.exists():
+        with disk_errors(path, "read"):
+            is_here = path.exists()
+        if not is_here:
             data = await _load(wire, clock, collection, path.parent.name, replicas)
             if data is None:
                 raise ClusterError(f"{name}: its content in NATS is lost or damaged; give the file again")
@@ -136,8 +138,10 @@ async def fetch_files(
             from teia.crawler.child.focus import FILE_NAME
 
             topic = folder.path / FILE_NAME
-            data = await asyncio.to_thread(path.read_bytes)
-            if not topic.exists() or await asyncio.to_thread(topic.read_bytes) != data:
+            with disk_errors(path, "read"):
+                data = await asyncio.to_thread(path.read_bytes)
+                is_same = topic.exists() and await asyncio.to_thread(topic.read_bytes) == data
+            if not is_same:
                 await asyncio.to_thread(write_atomically, topic, data)
 
 

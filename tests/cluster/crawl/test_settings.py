@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import sqlite3
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.crawl import settings as crawl_settings
 from teia.cluster.crawl.settings import CommandReceiver
 from teia.cluster.members.agreement import Agreement, agree, amend_agreement, current_agreement, write_settings
+from teia.cluster.members.shared_files import share_files
 from teia.cluster.nats.thread import LoopThread
 from teia.collections import bulk
 from teia.collections.inbox import Inbox, RequestAnswer, RunBulkAction
@@ -116,7 +118,7 @@ def test_what_could_not_be_recorded_is_read_later_and_a_stop_is_received_once(
         async def main() -> None:
             serving = asyncio.create_task(ours.serve(0.2))
             await thread.call(amend_agreement(wire, nats.clock, unique, changed, nats.count))
-            await until_async(lambda: ours.agreement.edition == 1)
+            await until_async(lambda: ours.config.courtesy.delay_s == 9)
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
 
@@ -125,6 +127,42 @@ def test_what_could_not_be_recorded_is_read_later_and_a_stop_is_received_once(
     assert (problems, stops) == ([], [4])
     assert ours.config.courtesy.delay_s == 9
     assert "delay_s = 9" in folder.collection("main").config.read_text("utf-8")
+
+
+def test_commands_hold_while_a_file_that_the_settings_name_cannot_be_fetched(
+    folder: Root, nats: Nats, unique: str, tmp_path: Path
+) -> None:
+    path, stops = tmp_path / "names.txt", list[int]()
+    path.write_text("b.test\n")
+    rule = f"list:{path}"
+    with LoopThread() as thread:
+        wire = thread.wait_for(nats.wire())
+        nats.wires.clear()
+        agreement = thread.wait_for(current_agreement(wire, nats.clock, unique, nats.count))
+        ours = CommandReceiver(
+            folder, unique, agreement, agreement.config, wire, thread, nats.clock, lambda: stops.append(1)
+        )
+        config = apply_edits(agreement.config, [parse_edit(f"scope.exclude+={rule}")])
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+
+        def changed(now: Agreement) -> Agreement:
+            files = {rule: f"{digest}/names.txt"}
+            return msgspec.structs.replace(now, stops=1, paused=True, settings=to_toml(config), files=files)
+
+        async def main() -> None:
+            serving = asyncio.create_task(ours.serve(0.2))
+            await thread.call(amend_agreement(wire, nats.clock, unique, changed, nats.count))
+            await until_async(lambda: stops and ours.agreement.paused)
+            assert ours.config.scope.exclude == (), "held back until the file is here"
+            await thread.call(share_files(wire, nats.clock, unique, nats.count, folder, config))
+            await until_async(lambda: ours.config.scope.exclude)
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+        asyncio.run(main())
+        thread.wait_for(wire.end())
+    assert stops == [1]
+    assert digest in folder.collection("main").config.read_text("utf-8")
 
 
 def test_a_node_that_leaves_when_all_is_done_is_not_commanded_to_keep_pages_fresh(
