@@ -46,8 +46,8 @@ _log = logging.getLogger(__name__)
 class UrlActions(Protocol):
     """A crawl that carries out requests about URLs. Each method is called again until it says that it is done."""
 
-    async def visit(self, url: str) -> bool:
-        """Queue a known page for a visit; return True if it is queued by now."""
+    async def visit(self, url: str, since_s: float) -> bool:
+        """Queue a known page for a visit, requested at `since_s`; return True if it is queued by now."""
 
     async def reread_robots(self, origin: str, since_s: float) -> bool:
         """Fetch a robots.txt again; return True if it was read since `since_s`."""
@@ -65,7 +65,7 @@ class OpenCrawl(NamedTuple):
     crawler: Crawler
     crawl: Crawl
 
-    async def visit(self, url: str) -> bool:
+    async def visit(self, url: str, since_s: float) -> bool:  # noqa: ARG002
         return self.crawl.committer.visit_requests.accept(url)
 
     async def reread_robots(self, origin: str, since_s: float) -> bool:
@@ -107,7 +107,7 @@ async def _change_settings(target: RequestTarget, request: Request[ChangeSetting
 
 async def _visit_page(target: RequestTarget, request: Request[VisitPage], _: Inbox) -> RequestAnswer | None:
     found = target.open_crawl(request.collection)
-    return RequestAnswer() if found is not None and await found.visit(request.body.url) else None
+    return RequestAnswer() if found is not None and await found.visit(request.body.url, request.requested_s) else None
 
 
 async def _run_bulk_action(

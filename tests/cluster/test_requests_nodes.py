@@ -75,6 +75,9 @@ def test_a_request_given_to_one_node_is_carried_out_by_the_owner(own_nats: Nats,
             await until_async(lambda: min(nodes.asked("/broken").values()) >= 2, within_s=30)
             for peer, hosts in owners.items():
                 assert {each.host for each in nodes.entries() if each.peer == peer} == hosts
+            assert nodes.asked("/") == dict.fromkeys(HOSTS, 2), (
+                "one request is one visit, however often nodes are asked"
+            )
             check_one_host_at_a_time([each for each in nodes.entries() if each.peer == PEERS["a"]])
 
     run(main)

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -42,15 +42,19 @@ ASK_EVERY_S = 0.5
 ASKED_AT_ONCE = 100
 """Most requests in one question; the length of a URL is bounded."""
 
+KEPT_REQUESTS = 10_000
+"""Requests that are done and remembered; more than can be pending in a folder."""
+
 KEPT_ACTIONS = 20
 """Bulk actions that are done and stay in the agreement: a node that was away learns their result from it."""
 
 
 class UrlRequest(msgspec.Struct, frozen=True, array_like=True):
-    """A request to visit a page, or to fetch the robots.txt of an origin unless it was read since a time."""
+    """A request of a time to visit a page, or to fetch the robots.txt of an origin."""
 
     url: str
-    robots_since_s: float | None = None
+    since_s: float
+    is_robots: bool = False
 
 
 class UrlQuestion(msgspec.Struct, frozen=True, array_like=True):
@@ -91,9 +95,11 @@ class ClusterRequests:
         self._answers: deque[bytes] = deque(maxlen=1_000)
         self._wanted: dict[UrlRequest, None] = {}
         """Requests that are pending here; they are noted anew before each question."""
-        self._done: set[UrlRequest] = set()
+        self._done: dict[UrlRequest, None] = {}
+        """Requests that are done by what nodes answered, or that this node carried out; the last ones."""
         self._calls: dict[str, HubCall] = {}
         self._verdicts: dict[str, HubVerdict] = {}
+        """Verdicts on calls of hubs, by mark: judged here, or by other nodes."""
         self._waits_for_action = False
         self._finished: tuple[str, dict[int, int]] = ("", {})
         """The bulk action that is to end next, and the cells in which it is done, with the number of URLs."""
@@ -114,18 +120,17 @@ class ClusterRequests:
 
     # -- requests that were given here ---------------------------------------------------------------------
 
-    async def visit(self, url: str) -> bool:
-        return self._is_done(UrlRequest(url))
+    async def visit(self, url: str, since_s: float) -> bool:
+        return self._is_done(UrlRequest(url, since_s))
 
     async def reread_robots(self, origin: str, since_s: float) -> bool:
-        return self._is_done(UrlRequest(origin, since_s))
+        return self._is_done(UrlRequest(origin, since_s, is_robots=True))
 
     def _is_done(self, request: UrlRequest) -> bool:
-        if request in self._done:
-            self._done.discard(request)
-            return True
-        self._wanted[request] = None
-        return False
+        is_done = request in self._done
+        if not is_done:
+            self._wanted[request] = None
+        return is_done
 
     async def run_bulk(self, mark: str, selection: BulkSelection) -> int | None:
         agreed = next((each for each in self._agreement().actions if each.mark == mark), None)
@@ -137,7 +142,7 @@ class ClusterRequests:
 
     async def judge_hub_call(self, mark: str, call: HubCall) -> HubVerdict | None:
         self._calls[mark] = call
-        return self._verdicts.pop(mark, None)
+        return self._verdicts.get(mark)
 
     # -- between nodes -------------------------------------------------------------------------------------
 
@@ -165,30 +170,39 @@ class ClusterRequests:
 
     async def _answer(self, question: UrlQuestion) -> UrlAnswer:
         """Carry out the requests for URLs that are owned here; return those that are done."""
-        judged = {
-            mark: await asyncio.to_thread(judge_call, self._folder, call, self._clock.now_s())
-            for mark, call in question.calls.items()
-        }
-        verdicts = {mark: verdict for mark, verdict in judged.items() if verdict is not None}
+        for mark, call in question.calls.items():
+            if mark not in self._verdicts:  # a hub is confirmed once, however often the question comes
+                verdict = await asyncio.to_thread(judge_call, self._folder, call, self._clock.now_s())
+                self._note_verdicts({} if verdict is None else {mark: verdict})
+        verdicts = {mark: self._verdicts[mark] for mark in question.calls if mark in self._verdicts}
         if self.here is None:
             return UrlAnswer(verdicts=verdicts)
-        done = [request for request in question.wanted if await self._carry_out(self.here, request)]
+        done = [request for request in question.wanted if await self._is_carried_out(self.here, request)]
+        self._note_done(done)
         bulk = self.here.crawl.committer.bulk
         cells = dict(bulk.finished) if question.action and bulk.mark == question.action else {}
         return UrlAnswer(done, question.action if cells else "", cells, verdicts)
 
-    @staticmethod
-    async def _carry_out(here: OpenCrawl, request: UrlRequest) -> bool:
+    async def _is_carried_out(self, here: OpenCrawl, request: UrlRequest) -> bool:
+        # A question that was repeated before its answer came must not cause a second visit.
+        if request in self._done:
+            return True
         if ownership_of(here.crawl).exchange.cell_of(split(f"{request.url}/").host) is None:
             return False
-        if request.robots_since_s is None:
-            return await here.visit(request.url)
-        return await here.reread_robots(request.url, request.robots_since_s)
+        act = here.reread_robots if request.is_robots else here.visit
+        return await act(request.url, request.since_s)
+
+    def _note_done(self, done: Iterable[UrlRequest]) -> None:
+        self._done |= dict.fromkeys(done)
+        _forget_oldest(self._done)
+
+    def _note_verdicts(self, verdicts: Mapping[str, HubVerdict]) -> None:
+        self._verdicts |= verdicts
+        _forget_oldest(self._verdicts)
 
     async def _take(self, answer: UrlAnswer) -> None:
-        self._done.update(answer.done)
-        # The first answer counts: a hub is confirmed once.
-        self._verdicts = answer.verdicts | self._verdicts
+        self._note_done(answer.done)
+        self._note_verdicts(answer.verdicts)
         action = next_action(self._agreement())
         if action is None or answer.action != action.mark:
             return
@@ -202,6 +216,11 @@ class ClusterRequests:
     async def _publish(self, subject: str, message: UrlQuestion | UrlAnswer) -> None:
         publishing = self._wire.client.publish(subject, msgspec.msgpack.encode(message))
         await self._thread.call(self._wire.request(publishing))
+
+
+def _forget_oldest(kept: dict[Any, Any]) -> None:
+    for oldest in list(kept)[: max(0, len(kept) - KEPT_REQUESTS)]:
+        del kept[oldest]
 
 
 def next_action(agreement: Agreement) -> AgreedAction | None:

@@ -267,7 +267,7 @@ class AliasBook:
         If it is called again with the same pages, because the disk was full, it continues where it was.
         """
         for visit in visits:
-            is_here = self._number(visit.queue.host) in self._cells  # another node may have taken its cell
+            is_here = visit.queue.cell in self._cells  # another node may have taken it
             if visit.item.purpose == "page" and visit.fetched is not None and is_here:
                 self._examine(visit)
         for pair in list(self._overdue):

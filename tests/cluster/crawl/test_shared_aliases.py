@@ -47,8 +47,7 @@ def test_nodes_tell_each_other_their_aliases(nats: Nats, unique: str) -> None:
         one, other = (SharedAliases(unique, wire, thread, clock) for _ in range(2))
 
         async def main() -> None:
-            for each in (one, other):
-                await thread.call(each.subscribe())
+            subscriptions = [await thread.call(each.subscribe()) for each in (one, other)]
             await one.exchange(first)  # nobody listens to the first words of a node that comes later
             await other.exchange(second)
 
@@ -69,10 +68,15 @@ def test_nodes_tell_each_other_their_aliases(nats: Nats, unique: str) -> None:
                 return not second.elsewhere
 
             await until_async(taken_back)
-            clock.now += FORGET_S + 1  # the others are gone, and nobody repeats their aliases
+            for each in subscriptions:  # from here on nobody is heard
+                await thread.call(each.unsubscribe())
+            await one.exchange(first)
+            clock.now += FORGET_S + 1
             last = book()
             await one.exchange(last)
             assert known(last) == {}
 
-        asyncio.run(main())
-        thread.wait_for(wire.end())
+        try:
+            asyncio.run(main())
+        finally:
+            thread.wait_for(wire.end())

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.config.sections import Config
+from teia.config.sections import Config, SitesSettings
+from teia.crawler.child.messages import FoundLink
 from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import CrawlState
 from teia.crawler.sites import aliases
+from teia.crawler.sites.aliases import AliasBook
 from teia.errors import DiskFull, StoreError
+from teia.frontier.cell.cell import FrontierCell
 from teia.lab.server.witness import early_requests
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
@@ -123,6 +126,28 @@ def test_reports_and_sql_name_the_aliases(www: Crawled) -> None:
     sql = "SELECT host, alias_of FROM hosts WHERE alias_of IS NOT NULL"
     with sql_views(root, "main", sql) as log:
         assert log.query(sql).rows == [("www.x.test", "x.test")]
+
+
+def test_aliases_of_a_cell_that_was_lost_are_forgotten_and_those_of_other_nodes_rewrite_links(www: Crawled) -> None:
+    """A node of a cluster: its cells come and go, and other nodes tell it their decisions."""
+    root = open_root(www.data)
+    folder = root.collection("main")
+    cells = {each.number: FrontierCell(each.frontier, read_only=True) for each in folder.cells()}
+    book = AliasBook(cells, folder.starts(), SitesSettings(), lambda _: True, within_sites=True)
+    lost = cell_of(slot_of("x.test"), folder.starts())
+    link = FoundLink("www.x.test", 0, "/1", 1, "", 0)
+    assert book.rewrite(link).host == "x.test"
+    told = book.own_aliases()
+    assert list(told) == ["www.x.test"]
+    book.reload(lost)  # a site was sent to the cell, or away
+    assert (book.main_name("www.x.test"), book.changes) == ("x.test", 1)
+    book.forget_cell(lost)
+    assert (book.has_aliases, book.rewrite(link), book.own_aliases()) == (False, link, {})
+    book.elsewhere = told  # its new owner says so
+    assert book.rewrite(link).host == "x.test"
+    assert book.own_aliases() == {}
+    for cell in cells.values():
+        cell.close()
 
 
 def test_an_alias_shares_the_delay_of_its_main_name(www: Crawled) -> None:
