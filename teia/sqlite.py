@@ -63,7 +63,7 @@ class Schema:
     """Names of the version before, with the present ones."""
     mode: int = PUBLIC
     added_columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By table: columns of the present `ddl` that older files of its version may lack, with their definitions."""
+    """By table: present columns that older files of its version may lack, with their definitions."""
 
     @property
     def readable(self) -> set[int]:
@@ -131,7 +131,8 @@ def _columns(db: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _add_columns(db: sqlite3.Connection, table: str, columns: Mapping[str, str]) -> None:
-    if columns.keys() <= set(_columns(db, table)):
+    found = set(_columns(db, table))
+    if not found or columns.keys() <= found:  # a table that is missing is created with all columns
         return
     with transaction(db):
         for name in columns.keys() - set(_columns(db, table)):  # another process may have added some meanwhile

@@ -14,6 +14,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -72,6 +73,12 @@ HUBS_S = 60.0
 AWAY_S = 1.0
 FULL_S = 2.0
 _log = logging.getLogger(__name__)
+
+
+def log_failure(work: Future[None]) -> None:
+    """Log the error that ended work in the cluster's loop; nothing awaits such work."""
+    if not work.cancelled() and (error := work.exception()) is not None:
+        _log.error("work in the cluster's loop failed: %r", error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,6 +456,8 @@ class Node:
         works += [signals.receive(logs, lambda: ownership.is_over), signals.send(lambda: ownership.is_over)]
         works.append(session.report_now())  # report the cells owned now; other nodes need not wait for the next beat
         listening = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
+        for each in listening:
+            each.add_done_callback(log_failure)
         watch = self._watch(crawler, crawl, session, owner, upkeep, set(logs), work)
         watching = asyncio.get_running_loop().create_task(watch)
         self._commands.open(crawler, crawl)

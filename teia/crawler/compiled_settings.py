@@ -20,7 +20,7 @@ from teia.errors import ConfigError
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import AddressOverrides, read_caches
 from teia.frontier.cell.reconsider import ReconsideredUrl
-from teia.frontier.cell.schema import AS_SITEMAP, BY_REQUISITE, BY_SEED
+from teia.frontier.cell.schema import AS_SITEMAP, BY_REQUISITE, BY_SEED, BY_SIGNAL
 from teia.frontier.queue.host_rules import agreements, budget_of, host_budgets, host_delays
 from teia.frontier.queue.order import focused, order_named
 from teia.frontier.queue.shared_addresses import Networks
@@ -61,6 +61,10 @@ class CompiledSettings:
             return self.admits(url, depth, found_by)
         except Exception:  # noqa: BLE001  # a function of the user's own
             return False
+
+    def wants_announced(self, url: str) -> bool:
+        """Tell whether a page that another party announces may be visited; its URL may have any length."""
+        return len(url) <= self.config.limits.url_chars and self.wants_link(url, 1, BY_SIGNAL)
 
     def blocks(self, url: str) -> bool:
         """Tell whether the host of a URL is excluded as a whole: then not even its robots.txt is fetched."""

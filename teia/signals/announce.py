@@ -5,7 +5,7 @@ crawler those of a Squid, `teia serve` those that arrive over HTTP. The crawler'
 inbox is bounded: signals of a kind beyond its limit are dropped and counted. Counts are kept for good.
 
 Beside it is the outbox of a node: messages for the owners of other cells (cluster/crawl/signals.py), until these have
-acknowledged them. It is bounded too.
+acknowledged them. It is bounded too, in all and for each cell, and a message in it expires after a week.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ PROXY = "proxy"
 """Kind of signal from a Squid's helper: a user requests this page now."""
 
 MOST = 100_000
-"""Most waiting signals of a kind."""
+"""Most waiting signals of a kind, and most URLs in the outbox."""
+
+EXPIRY_S = 7 * 86_400.0
+"""Time that a message waits for the owner of its cell, in seconds."""
 
 _PRAGMAS = ("PRAGMA busy_timeout = 5000", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL")
 _DDL = """
@@ -37,12 +40,19 @@ CREATE TABLE counts (kind TEXT NOT NULL, what TEXT NOT NULL, number INTEGER NOT 
 """
 _ADDED = """
 CREATE TABLE IF NOT EXISTS outgoing (
-    number INTEGER PRIMARY KEY, cell INTEGER NOT NULL, urls INTEGER NOT NULL, message BLOB NOT NULL
+    number INTEGER PRIMARY KEY, cell INTEGER NOT NULL, urls INTEGER NOT NULL, kind TEXT NOT NULL,
+    expires_s REAL NOT NULL, message BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS outgoing_by_cell ON outgoing (cell, number, urls);
+CREATE INDEX IF NOT EXISTS outgoing_by_expiry ON outgoing (expires_s);
 """
 _RENAMED = {"inbox": ("inbox", {"said_s": "reported_s"}), "signals_told": ("signals_pending", {"said_s": "reported_s"})}
-SCHEMA = Schema(2, _DDL, _PRAGMAS, _ADDED, _RENAMED, added_columns={"inbox": {"cache": "TEXT NOT NULL DEFAULT ''"}})
+_ADDED_COLUMNS = {
+    "inbox": {"cache": "TEXT NOT NULL DEFAULT ''"},
+    # Messages that are older than these columns do not expire.
+    "outgoing": {"kind": f"TEXT NOT NULL DEFAULT '{PROXY}'", "expires_s": "REAL NOT NULL DEFAULT 9e99"},
+}
+SCHEMA = Schema(2, _DDL, _PRAGMAS, _ADDED, _RENAMED, added_columns=_ADDED_COLUMNS)
 """The tables of `signals.sqlite`. Those of IndexNow, which are in it too, are created when they are needed."""
 
 
@@ -125,16 +135,32 @@ class AnnouncementInbox:
 
     # -- outbox --------------------------------------------------------------------------------------------
 
-    def post(self, kind: str, cell: int, message: bytes, urls: int) -> None:
-        """Queue a message with signals of one kind for the owner of another cell; without room it is dropped."""
+    def post(self, kind: str, cell: int, message: bytes, urls: int, now_s: float) -> None:
+        """Queue a message with signals of one kind for the owner of another cell, if there is room; count its URLs.
+
+        The messages to a cell may fill no more than the room that is left. So one cell whose owner is away takes half
+        of the outbox at most, two take a third each, and there is always room for the others.
+        """
         with transaction(self.db):
-            # The index covers this sum.
-            (waiting,) = self.db.execute("SELECT coalesce(sum(urls), 0) FROM outgoing").fetchone()
-            if waiting + urls > self._most:
-                self._add(kind, {"dropped": urls})
-            else:
-                sql = "INSERT INTO outgoing (cell, urls, message) VALUES (?, ?, ?)"
-                self.db.execute(sql, (cell, urls, message))
+            self._drop("expires_s < ?", now_s)
+            # The index covers these sums.
+            sql = "SELECT coalesce(sum(urls), 0), coalesce(sum(urls) FILTER (WHERE cell = ?), 0) FROM outgoing"
+            waiting, of_cell = self.db.execute(sql, (cell,)).fetchone()
+            has_room = of_cell + urls <= self._most - (waiting + urls)
+            if has_room:
+                sql = "INSERT INTO outgoing (cell, urls, kind, expires_s, message) VALUES (?, ?, ?, ?, ?)"
+                self.db.execute(sql, (cell, urls, kind, now_s + EXPIRY_S, message))
+            self._add(kind, {"passed_on" if has_room else "dropped": urls})
+
+    def drop(self, number: int) -> None:
+        """Remove a message that cannot be sent, and count it as dropped."""
+        with transaction(self.db):
+            self._drop("number = ?", number)
+
+    def _drop(self, condition: str, value: float) -> None:
+        sql = f"DELETE FROM outgoing WHERE {condition} RETURNING kind, urls"  # noqa: S608  # a text of this class
+        for kind, urls in self.db.execute(sql, (value,)).fetchall():
+            self._add(kind, {"dropped": urls, "passed_on": -urls})
 
     def posted_to(self) -> list[int]:
         """Return the cells whose owners have messages to get."""

@@ -6,10 +6,13 @@ import os
 import signal
 import time
 from collections import Counter
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from teia.cluster.node import log_failure
 from teia.lab.server.witness import early_requests
 from tests.system.labs import Lab, running_lab
 from tests.waiting import until
@@ -37,6 +40,20 @@ PATIENT_S = 8.0
 
 COMMIT_S = 0.5
 """How long a page may wait for its commit on a busy machine."""
+
+
+def test_an_error_that_ends_work_of_a_shift_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing awaited such work, and a node stopped to send signals without a word."""
+    failed: Future[None] = Future()
+    failed.add_done_callback(log_failure)
+    failed.set_exception(ValueError("unforeseen"))
+    assert "failed: ValueError('unforeseen')" in caplog.text
+    caplog.clear()
+    for end in (Future.cancel, partial(Future.set_result, result=None)):
+        ended: Future[None] = Future()
+        ended.add_done_callback(log_failure)
+        end(ended)
+    assert not caplog.text
 
 
 def requested_pages(lab: Lab, since: int = 0) -> Counter[str]:

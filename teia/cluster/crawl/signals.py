@@ -4,8 +4,8 @@ The node that receives a signal for a page of another node posts it in the outbo
 (crawler/signals_in/for_other_nodes.py). From there it goes straight to the owner of the page's cell, which subscribes
 to the subject of each of its cells while it crawls. The owner puts it into its own inbox, as if it had been received
 there, and answers. Only then is it removed from the outbox. So a signal waits at the node that received it while its
-owner is away, hangs, or cannot write. No stream of NATS holds it. A signal that is sent twice, because its answer was
-lost, is one announcement.
+owner is away, hangs, or cannot write. No stream of NATS holds it. A signal is sent twice if its answer was lost. It is
+one announcement while the first waits in the owner's inbox; later it announces the page once more.
 
 A site may have moved, or the cell may have been split or lost a moment ago. Then the receiver is not the owner, and
 posts the signal to the next cell when it is due.
@@ -17,9 +17,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
@@ -28,7 +30,7 @@ from teia.cluster.nats.wire import Wire
 from teia.crawler.signals_in.announcements import Announcements
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals
 from teia.crawler.signals_in.indexnow import receive_uncounted
-from teia.errors import ClusterError, StoreError
+from teia.errors import StoreError
 from teia.signals.announce import AnnouncementInbox, open_inbox
 from teia.signals.indexnow import IndexNowKeys
 from teia.sqlite import sqlite_errors, transaction
@@ -60,12 +62,46 @@ def store_forwarded(announced: Announcements, forwarded: ForwardedSignals, now_s
     announced.has_forwarded = True
 
 
+class _Outbox:
+    """The outbox of a node, used in a thread of its own: the loop renews the session while another process holds it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._inbox: AnnouncementInbox | None = None
+        self._thread = ThreadPoolExecutor(1, "signals")
+
+    async def use(
+        self,
+        method: Callable[Concatenate[AnnouncementInbox, Arguments], Result],
+        *given: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> Result:
+        """Call a method of the outbox, which is opened before if it is not open."""
+
+        def call() -> Result:
+            if self._inbox is None:
+                self._inbox = open_inbox(self._path)
+            with sqlite_errors(self._path):
+                return method(self._inbox, *given, **named)
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    def close(self) -> None:
+        """Close the file after the call that is under way, without a wait for it."""
+
+        def close() -> None:
+            if self._inbox is not None:
+                self._inbox.close()
+
+        self._thread.submit(close)
+        self._thread.shutdown(wait=False)
+
+
 class SignalExchange:
     """Signals from and to the other nodes of a collection, while its crawl is open. Runs in the cluster's loop."""
 
     def __init__(self, wire: Wire, clock: Clock, collection: str, announced: Announcements) -> None:
         self._wire, self._clock, self._collection, self._announced = wire, clock, collection, announced
-        self._lock = asyncio.Lock()
 
     def _subject(self, cell: int) -> str:
         return f"{self._collection}.signals.{cell}"
@@ -73,69 +109,64 @@ class SignalExchange:
     # -- to the owners of other cells ----------------------------------------------------------------------
 
     async def send(self, is_over: Callable[[], bool]) -> None:
-        """Send the messages of the outbox until `is_over`; an owner that is away does not delay those of others."""
-        while not is_over():
-            if self._announced.path.exists():  # otherwise nothing was received
+        """Send the messages of the outbox until `is_over`; an owner that is away or hangs does not delay the others."""
+        outbox, sending = _Outbox(self._announced.path), dict[int, asyncio.Task[None]]()
+        try:
+            while not is_over():
                 try:
-                    await self._send_until(is_over)
-                except StoreError as error:  # tried again: the disk may be full, another process may hold the file
+                    # Without a file nothing was received.
+                    cells = await outbox.use(AnnouncementInbox.posted_to) if self._announced.path.exists() else ()
+                    for cell in cells:
+                        if cell not in sending or sending[cell].done():
+                            sending[cell] = asyncio.create_task(self._send_to(cell, outbox))
+                # tried again: the disk may be full, another process may hold the file
+                except Exception as error:  # noqa: BLE001
                     _log.warning("signals not sent: %s", error)
                     await self._clock.sleep(RETRY_S)
-            await self._clock.sleep(CHECK_S)
-
-    async def _send_until(self, is_over: Callable[[], bool]) -> None:
-        with closing(await asyncio.to_thread(open_inbox, self._announced.path)) as outbox:
-            retry_at: dict[int, float] = {}
-            while not is_over():
-                now = self._clock.ticks_s()
-                due = [cell for cell in await self._use(outbox.posted_to) if retry_at.get(cell, now) <= now]
-                sent = await asyncio.gather(*(self._send_to(cell, outbox) for cell in due))
-                retry_at |= {cell: now + RETRY_S for cell, is_sent in zip(due, sent, strict=True) if not is_sent}
                 await self._clock.sleep(CHECK_S)
+        finally:
+            for task in sending.values():
+                task.cancel()
+            outbox.close()
 
-    async def _send_to(self, cell: int, outbox: AnnouncementInbox) -> bool:
-        """Send all messages for a cell, the oldest first; return False if one is not answered."""
+    async def _send_to(self, cell: int, outbox: _Outbox) -> None:
+        """Send all messages for a cell, the oldest first; after a failure wait, and leave them for the next try."""
         from nats import errors
 
         try:
-            while (first := await self._use(outbox.first_posted, cell)) is not None:
-                # Not by `Wire.request`, which would connect to another server: the owner is away, not NATS.
-                await self._wire.client.request(self._subject(cell), first[1], timeout=self._wire.answer_s)
-                await self._use(outbox.acknowledge, first[0])
-        except (errors.Error, TimeoutError, OSError, StoreError) as error:
+            while (first := await outbox.use(AnnouncementInbox.first_posted, cell)) is not None:
+                number, message = first
+                try:
+                    # Not by `Wire.request`, which would connect to another server: the owner is away, not NATS.
+                    await self._wire.client.request(self._subject(cell), message, timeout=self._wire.answer_s)
+                except errors.MaxPayloadError:  # dropped, because it would delay all later messages for good
+                    _log.warning("cell=%d signals dropped: %d bytes, more than NATS accepts", cell, len(message))
+                    await outbox.use(AnnouncementInbox.drop, number)
+                else:
+                    await outbox.use(AnnouncementInbox.acknowledge, number)
+        except Exception as error:  # noqa: BLE001  # any error of NATS or of the file: tried again
             _log.info("cell=%d signals not sent: %r", cell, error)
-            return False
-        return True
-
-    async def _use(
-        self, method: Callable[Arguments, Result], *given: Arguments.args, **named: Arguments.kwargs
-    ) -> Result:
-        """Call a method of the outbox in a thread, one at a time: the loop renews the session meanwhile."""
-
-        def call() -> Result:
-            with sqlite_errors(self._announced.path):
-                return method(*given, **named)
-
-        async with self._lock:
-            return await asyncio.to_thread(call)
+            await self._clock.sleep(RETRY_S)
 
     # -- from other nodes ----------------------------------------------------------------------------------
 
     async def receive(self, cells: Collection[int], is_over: Callable[[], bool]) -> None:
         """Receive signals for pages of these cells until `is_over`."""
-        subscriptions = []
-        try:
-            for cell in cells:
-                subscribe = partial(self._wire.client.subscribe, self._subject(cell), cb=self._on_message)
-                subscriptions.append(await self._wire.retry(subscribe, self._clock))
-            while not is_over():  # another thread ends it
-                await self._clock.sleep(CHECK_S)
-        except ClusterError as error:
-            _log.warning("signals of other nodes not received: %s", error)
-        finally:
-            for each in subscriptions:
-                with contextlib.suppress(Exception):
-                    await each.unsubscribe()
+        while not is_over():
+            subscriptions = []
+            try:
+                for cell in cells:
+                    subscribe = partial(self._wire.client.subscribe, self._subject(cell), cb=self._on_message)
+                    subscriptions.append(await self._wire.retry(subscribe, self._clock))
+                while not is_over():  # another thread ends it
+                    await self._clock.sleep(CHECK_S)
+            except Exception as error:  # noqa: BLE001  # any error of NATS: tried again
+                _log.warning("signals of other nodes not received: %r", error)
+                await self._clock.sleep(RETRY_S)
+            finally:
+                for each in subscriptions:
+                    with contextlib.suppress(Exception):
+                        await each.unsubscribe()
 
     async def _on_message(self, message: Msg) -> None:
         try:

@@ -254,8 +254,7 @@ class Announcements:
         """Take out due announcements: post those for other nodes, return those for this one."""
         due = inbox.due(kind, before_s, limit)
         # Posted before it is deleted: a crash between the two sends it twice, which is harmless.
-        away = self.owners.forward(inbox, kind, due)
-        self.count("passed_on", len(away), kind)
+        away = self.owners.forward(inbox, kind, due, self._clock.now_s())
         if due:
             inbox.settle(kind, [each.url for each in due])
         return [each for each in due if each not in away]

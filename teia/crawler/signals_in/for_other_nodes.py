@@ -6,7 +6,7 @@ page. So a due announcement that belongs to another node moves to the outbox, in
 the URLs that wait for it and their times, because only the owner may fetch the key file from the site. Proven keys
 stay; the next owner has them proved anew.
 
-An announcement is in the outbox before it is deleted. One that arrives twice is one announcement (announce.py).
+An announcement is in the outbox before it is deleted, so a crash may send it twice (cluster/crawl/signals.py).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from typing import TypeVar
 
 import msgspec
 
@@ -25,7 +26,8 @@ from teia.sqlite import transaction
 from teia.urls import split
 
 MAX_URLS = 200
-"""Maximum number of URLs in one message; the length of a URL is bounded."""
+MAX_BYTES = 256 << 10
+"""Maximum number and length of the URLs in one message, with what belongs to each; NATS refuses a megabyte."""
 
 
 class ForwardedSignals(msgspec.Struct, array_like=True, frozen=True):
@@ -35,6 +37,7 @@ class ForwardedSignals(msgspec.Struct, array_like=True, frozen=True):
     pings: list[IndexNowPing] = []
 
 
+Item = TypeVar("Item")
 Message = tuple[int, ForwardedSignals]
 """The number of the receiving cell, and the message for its owner."""
 
@@ -50,47 +53,64 @@ class HostOwners:
     is_here: Callable[[str], bool] = lambda _: True
     send_by_log: Callable[[Sequence[Message]], bool] = lambda _: False
 
-    def forward(self, inbox: AnnouncementInbox, kind: str, due: Sequence[Announcement]) -> list[Announcement]:
+    def forward(
+        self, inbox: AnnouncementInbox, kind: str, due: Sequence[Announcement], now_s: float
+    ) -> list[Announcement]:
         """Post announcements that belong to other nodes; return them."""
         away = [each for each in due if not self.is_here(split(each.url).host)]
         by_cell: defaultdict[int, list[Announcement]] = defaultdict(list)
         for each in away:
             by_cell[self.cell_number(split(each.url).host)].append(each)
-        self._post(inbox, kind, [
-            (cell, ForwardedSignals(announced=those[at : at + MAX_URLS]))
-            for cell, those in by_cell.items() for at in range(0, len(those), MAX_URLS)
+        self._post(inbox, kind, now_s, [
+            (cell, ForwardedSignals(announced=part)) for cell, those in by_cell.items() for part in _parts(those)
         ])  # fmt: skip
         return away
 
     def forward_keys(
-        self, inbox: AnnouncementInbox, kind: str, keys: Iterable[IndexNowKey]
+        self, inbox: AnnouncementInbox, kind: str, keys: Iterable[IndexNowKey], now_s: float
     ) -> dict[IndexNowKey, list[str]]:
         """Post keys that other nodes must check, with the URLs that wait for them; return the URLs."""
         waiting = {key: IndexNowKeys(inbox.db).waiting_for(key) for key in keys}
-        by_cell: dict[int, list[list[IndexNowPing]]] = {}
+        by_cell: defaultdict[int, list[IndexNowPing]] = defaultdict(list)
         for key, waiting_urls in waiting.items():
-            # The last list is the message being filled.
-            bulks = by_cell.setdefault(self.cell_number(key.host), [[]])
-            for ping in _pings(key, waiting_urls):
-                if sum(len(each.urls) for each in bulks[-1]) + len(ping.urls) > MAX_URLS:
-                    bulks.append([])
-                bulks[-1].append(ping)
-        self._post(inbox, kind, [
-            (cell, ForwardedSignals(pings=pings)) for cell, bulks in by_cell.items() for pings in bulks if pings
+            by_cell[self.cell_number(key.host)] += _pings(key, waiting_urls)
+        self._post(inbox, kind, now_s, [
+            (cell, ForwardedSignals(pings=part))
+            for cell, pings in by_cell.items() for part in _parts(pings, lambda ping: len(ping.urls))
         ])  # fmt: skip
         return {key: [url for url, _ in waiting_urls] for key, waiting_urls in waiting.items()}
 
-    def _post(self, inbox: AnnouncementInbox, kind: str, messages: Sequence[Message]) -> None:
-        if messages and not self.send_by_log(messages):
-            with transaction(inbox.db):
-                for cell, message in messages:
-                    urls = len(message.announced) + sum(len(ping.urls) for ping in message.pings)
-                    inbox.post(kind, cell, msgspec.msgpack.encode(message), urls)
+    def _post(self, inbox: AnnouncementInbox, kind: str, now_s: float, messages: Sequence[Message]) -> None:
+        if not messages:
+            return
+        is_sent = self.send_by_log(messages)
+        with transaction(inbox.db):
+            for cell, message in messages:
+                urls = len(message.announced) + sum(len(ping.urls) for ping in message.pings)
+                if is_sent:
+                    inbox.count(kind, {"passed_on": urls})
+                else:
+                    inbox.post(kind, cell, msgspec.msgpack.encode(message), urls, now_s)
 
 
 def _pings(key: IndexNowKey, waiting_urls: Iterable[tuple[str, float]]) -> Iterator[IndexNowPing]:
-    """Yield the waiting URLs of a key as pings: the URLs of one time are one message, if it is not too long."""
+    """Yield the waiting URLs of a key as pings: the URLs of one time are one ping, if it is not too long."""
     for reported_s, those in groupby(waiting_urls, key=itemgetter(1)):
-        urls = [url for url, _ in those]
-        for at in range(0, len(urls), MAX_URLS):
-            yield IndexNowPing(*key[:3], tuple(urls[at : at + MAX_URLS]), 0, reported_s)
+        for urls in _parts(url for url, _ in those):
+            yield IndexNowPing(*key[:3], tuple(urls), 0, reported_s)
+
+
+def _parts(items: Iterable[Item], count_urls: Callable[[Item], int] = lambda _: 1) -> Iterator[list[Item]]:
+    """Yield items in lists that fit into a message; an item that is too long is alone."""
+    part: list[Item] = []
+    urls = length = 0
+    for item in items:
+        item_urls, item_bytes = count_urls(item), len(msgspec.msgpack.encode(item))
+        if part and (urls + item_urls > MAX_URLS or length + item_bytes > MAX_BYTES):
+            yield part
+            part, urls, length = [], 0, 0
+        part.append(item)
+        urls += item_urls
+        length += item_bytes
+    if part:
+        yield part

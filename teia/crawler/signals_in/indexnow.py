@@ -91,7 +91,7 @@ def prove_keys(
     """Check whether the files of some keys were visited since they were queued; return the start of the next part."""
     requested = keys.pending_keys(CHECKED_AT_ONCE, after) if keys.has_tables else []
     ours = [key for key in requested if owners.is_here(key.host)]
-    _forward_keys(inbox, keys, [key for key in requested if key not in ours], owners)
+    _forward_keys(inbox, keys, [key for key in requested if key not in ours], owners, now_s)
     for key in ours:
         is_proved = _is_proved(frontier_of(key.host), key)
         # Not visited yet: the key file has PATIENCE_S.
@@ -112,7 +112,7 @@ def take_key_files(inbox: AnnouncementInbox, now_s: float, limit: int, owners: H
     """Take out due key files, and return those of this node; the keys of others are posted to their owners."""
     keys, due = IndexNowKeys(inbox.db), [(split(each.url).host, each.url) for each in inbox.due(KEY_FILE, now_s, limit)]
     ours, away = ([place for place in due if owners.is_here(place[0]) is is_ours] for is_ours in (True, False))
-    _forward_keys(inbox, keys, [key for place in away for key in keys.pending_at(*place)], owners)
+    _forward_keys(inbox, keys, [key for place in away for key in keys.pending_at(*place)], owners, now_s)
     for place in away:
         _forget_file(inbox, keys, *place)
     if ours:
@@ -121,17 +121,16 @@ def take_key_files(inbox: AnnouncementInbox, now_s: float, limit: int, owners: H
 
 
 def _forward_keys(
-    inbox: AnnouncementInbox, keys: IndexNowKeys, those: Sequence[IndexNowKey], owners: HostOwners
+    inbox: AnnouncementInbox, keys: IndexNowKeys, those: Sequence[IndexNowKey], owners: HostOwners, now_s: float
 ) -> None:
     """Post keys to their owners; URLs that arrive for a key meanwhile are posted at the next check."""
     if not those:
         return
-    sent = owners.forward_keys(inbox, INDEXNOW, those)
+    sent = owners.forward_keys(inbox, INDEXNOW, those, now_s)
     with transaction(inbox.db):
         for key, urls in sent.items():
             keys.remove(key, urls)
             _forget_file(inbox, keys, key.host, key.location)
-        inbox.count(INDEXNOW, {"passed_on": sum(map(len, sent.values()))})
 
 
 def _forget_file(inbox: AnnouncementInbox, keys: IndexNowKeys, host: str, location: str) -> None:

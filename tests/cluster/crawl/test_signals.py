@@ -20,14 +20,16 @@ from teia.config.sections import Config
 from teia.crawler.signals_in.announcements import Announcements
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals, HostOwners
 from teia.crawler.signals_in.indexnow import INDEXNOW, KEY_FILE, prove_keys, receive
+from teia.errors import ClusterError
 from teia.signals import announce
-from teia.signals.announce import PROXY, Announcement, AnnouncementInbox, open_inbox
+from teia.signals.announce import PROXY, Announcement, AnnouncementInbox, counts_in, open_inbox
 from teia.signals.indexnow import IndexNowKeys, read_ping
 from tests.cluster.conftest import Nats
 from tests.waiting import until_async
 
 KEY = "0123456789abcdef"
 URL = "http://b.test/"
+NOW_S = 1_000.0
 PAGE = Announcement(URL, PROXY, 5.0, 6.0, 2)
 OTHERS = HostOwners(lambda _: 7, lambda _: False)
 
@@ -48,7 +50,7 @@ class Place:
 
     def post(self, *pages: Announcement, cell: int = 7) -> None:
         with closing(open_inbox(self.path)) as inbox:
-            HostOwners(lambda _: cell, lambda _: False).forward(inbox, PROXY, pages)
+            HostOwners(lambda _: cell, lambda _: False).forward(inbox, PROXY, pages, NOW_S)
 
     def posted(self) -> int:
         with closing(open_inbox(self.path)) as inbox:
@@ -156,7 +158,7 @@ def test_an_owner_that_cannot_write_does_not_answer_and_gets_them_again(
     nats.run(main())
 
 
-def test_a_signal_whose_answer_was_lost_is_one_announcement(
+def test_a_signal_whose_answer_was_lost_is_one_announcement_while_the_first_waits(
     nats: Nats, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
@@ -202,7 +204,7 @@ def test_a_message_that_cannot_be_read_is_reported_and_delays_no_other(
     async def main() -> None:
         a, b = await places(nats, unique, tmp_path)
         with closing(open_inbox(a.path)) as inbox:
-            inbox.post(PROXY, 7, b"\xc1", 1)
+            inbox.post(PROXY, 7, b"\xc1", 1, NOW_S)
         a.post(PAGE)
         async with a.running(0), b.running(7):
             await until_async(lambda: not a.posted())
@@ -224,6 +226,106 @@ def test_a_file_that_cannot_be_opened_is_reported_and_tried_again(
             a.post(PAGE)
             await until_async(lambda: not a.posted())
         assert b.received() == [PAGE]
+
+    nats.run(main())
+
+
+def test_a_message_that_nats_refuses_is_dropped_and_counted_and_delays_no_other(
+    nats: Nats, unique: str, tmp_path: Path
+) -> None:
+    """It was sent again for good, before all later ones."""
+
+    async def main() -> None:
+        a, b = await places(nats, unique, tmp_path)
+        a.post(PAGE._replace(url=f"{URL}{'x' * 1_100_000}"))
+        a.post(PAGE)
+        async with a.running(0), b.running(7):
+            await until_async(lambda: not a.posted())
+        assert b.received() == [PAGE]
+        assert counts_in(a.path)[PROXY] == {"passed_on": 1, "dropped": 1}
+
+    nats.run(main())
+
+
+def test_an_owner_that_hangs_delays_no_other_and_is_left_alone_for_a_while(
+    nats: Nats, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All owners waited for the slowest, which was asked again at once."""
+    monkeypatch.setattr(signals, "RETRY_S", 1.0)
+
+    async def main() -> None:
+        a, b = await places(nats, unique, tmp_path)
+        a.exchange._wire.answer_s = 2.0
+        requests: list[float] = []
+
+        async def hang(_: object) -> None:
+            requests.append(nats.clock.ticks_s())
+
+        hanging = await b.exchange._wire.client.subscribe(f"{unique}.signals.7", cb=hang)
+        a.post(PAGE)
+        async with a.running(0), b.running(3):
+            await until_async(lambda: bool(requests))
+            a.post(PAGE._replace(url=f"{URL}other"), cell=3)
+            await until_async(lambda: a.posted() == 1)
+            assert nats.clock.ticks_s() < requests[0] + 1.5
+            await until_async(lambda: len(requests) == 2)
+            assert requests[1] - requests[0] >= 3.0  # the wait for the answer, and then RETRY_S
+        await hanging.unsubscribe()
+
+    nats.run(main())
+
+
+def test_receiving_is_tried_again_after_an_error(
+    nats: Nats, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        a, b = await places(nats, unique, tmp_path)
+        client = b.exchange._wire.client
+        subscribe = client.subscribe
+        failures = [ClusterError("NATS has closed the connection"), ValueError("unforeseen")]
+
+        async def fail_first(*given: Any, **named: Any) -> Any:
+            if failures:
+                raise failures.pop()
+            return await subscribe(*given, **named)
+
+        monkeypatch.setattr(client, "subscribe", fail_first)
+        a.post(PAGE)
+        async with a.running(0), b.running(7):
+            await until_async(lambda: not a.posted())
+        assert caplog.text.count("signals of other nodes not received") == 2
+
+    nats.run(main())
+
+
+def test_sending_that_is_cancelled_while_another_process_holds_the_file_does_not_block_the_loop(
+    nats: Nats, unique: str, tmp_path: Path
+) -> None:
+    """The connection was closed in the loop that renews the session, behind its thread's wait for a lock."""
+
+    async def main() -> None:
+        a, b = await places(nats, unique, tmp_path)
+        open_inbox(a.path).close()
+        arrived = asyncio.Event()
+
+        async def answer(message: Any) -> None:
+            other.execute("BEGIN IMMEDIATE")  # so the answered message cannot be removed
+            await message.respond(b"")
+            arrived.set()
+
+        other = sqlite3.connect(a.path, isolation_level=None)
+        a.post(PAGE)
+        await b.exchange._wire.client.subscribe(f"{unique}.signals.7", cb=answer)
+        sending = asyncio.create_task(a.exchange.send(lambda: False))
+        await arrived.wait()
+        await asyncio.sleep(0.3)  # until its thread waits for the lock
+        began = nats.clock.ticks_s()
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        await asyncio.sleep(0)
+        assert nats.clock.ticks_s() - began < 1.0
+        other.execute("ROLLBACK")
+        other.close()
 
     nats.run(main())
 

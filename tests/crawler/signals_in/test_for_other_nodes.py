@@ -14,7 +14,7 @@ from teia.crawler.signals_in.for_other_nodes import MAX_URLS, ForwardedSignals, 
 from teia.crawler.signals_in.indexnow import INDEXNOW, KEY_FILE, prove_keys, receive, take_key_files
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
-from teia.signals.announce import PROXY, Announcement, AnnouncementInbox, counts_in, open_inbox
+from teia.signals.announce import EXPIRY_S, PROXY, Announcement, AnnouncementInbox, counts_in, open_inbox
 from teia.signals.indexnow import IndexNowKeys, read_ping
 from tests.crawler.offline import offline_crawl
 
@@ -82,7 +82,7 @@ def test_an_outbox_is_read_by_cell_and_what_arrived_is_removed(tmp_path: Path) -
     with closing(open_inbox(tmp_path / "signals.sqlite")) as inbox:
         assert inbox.posted_to() == []
         for number, cell in enumerate([7, 0, 7, 3]):
-            inbox.post(PROXY, cell, b"%d" % number, 1)
+            inbox.post(PROXY, cell, b"%d" % number, 1, 0.0)
         assert inbox.posted_to() == [0, 3, 7]
         got = []
         while (first := inbox.first_posted(7)) is not None:
@@ -96,9 +96,68 @@ def test_an_outbox_for_a_node_that_stays_away_is_bounded_and_drops_are_counted(t
     with closing(open_inbox(tmp_path / "signals.sqlite")) as inbox:
         small = AnnouncementInbox(inbox.db, most=10)
         for _ in range(3):
-            small.post(PROXY, 7, b"message", 4)
+            small.post(PROXY, 7, b"message", 2, 0.0)
         assert len(inbox.db.execute("SELECT * FROM outgoing").fetchall()) == 2
-    assert counts_in(tmp_path / "signals.sqlite") == {PROXY: {"dropped": 4}}
+    assert counts_in(tmp_path / "signals.sqlite") == {PROXY: {"passed_on": 4, "dropped": 2}}
+
+
+def test_a_cell_without_an_owner_leaves_room_for_the_others(tmp_path: Path) -> None:
+    """It filled the outbox, and the signals for all other nodes were dropped."""
+    with closing(open_inbox(tmp_path / "signals.sqlite")) as inbox:
+        small = AnnouncementInbox(inbox.db, most=100)
+        for cell in (1, 2, 3):
+            for _ in range(100):
+                small.post(PROXY, cell, b"message", 1, 0.0)
+        sql = "SELECT cell, sum(urls) FROM outgoing GROUP BY cell"
+        assert inbox.db.execute(sql).fetchall() == [(1, 50), (2, 25), (3, 12)]
+
+
+def test_a_message_expires_and_is_counted_as_dropped(tmp_path: Path) -> None:
+    with closing(open_inbox(tmp_path / "signals.sqlite")) as inbox:
+        inbox.post(PROXY, 7, b"old", 3, 0.0)
+        inbox.post(INDEXNOW, 7, b"less old", 1, 1.0)
+        inbox.post(INDEXNOW, 3, b"new", 2, EXPIRY_S + 0.5)
+        assert inbox.posted_to() == [3, 7]
+        assert inbox.first_posted(7) == (2, b"less old")
+        assert inbox.counts() == {PROXY: {"passed_on": 0, "dropped": 3}, INDEXNOW: {"passed_on": 3}}
+
+
+def test_an_outbox_without_times_gets_them_and_its_messages_stay(tmp_path: Path) -> None:
+    path = tmp_path / "signals.sqlite"
+    with closing(open_inbox(path)) as inbox:
+        inbox.db.executescript("""
+            DROP TABLE outgoing;
+            CREATE TABLE outgoing (
+                number INTEGER PRIMARY KEY, cell INTEGER NOT NULL, urls INTEGER NOT NULL, message BLOB NOT NULL
+            );
+            CREATE INDEX outgoing_by_cell ON outgoing (cell, number, urls);
+            INSERT INTO outgoing VALUES (1, 7, 1, x'00');
+        """)
+    with closing(open_inbox(path)) as inbox:
+        inbox.post(PROXY, 7, b"next", 1, 1e12)
+        assert inbox.first_posted(7) == (1, b"\0")
+
+
+def test_long_urls_are_posted_in_messages_that_nats_accepts(tmp_path: Path) -> None:
+    """One ping of many long URLs was one message, which NATS refuses."""
+    path, clock, others = tmp_path / "signals.sqlite", VirtualClock(), Others()
+    urls = [f"{THERE}{number}{'x' * 20_000}" for number in range(100)]
+    place = f"{THERE}{'k' * 20_000}/"
+    for number in range(3):
+        location = f"{place}{KEY}.txt" if number else ""
+        receive(
+            path, read_ping(f"{KEY}{number}", [f"{place if number else ''}{url}" for url in urls][:20], location), clock
+        )
+    with closing(open_inbox(path)) as inbox:
+        others.elsewhere.forward(inbox, PROXY, [Announcement(url, PROXY, 5.0, 6.0) for url in urls], 0.0)
+        prove_keys(inbox, IndexNowKeys(inbox.db), nobody, clock.now_s(), others.elsewhere)
+        assert not IndexNowKeys(inbox.db).pending_keys(10)
+        messages = posted(inbox)
+        sent = [each.url for _, message in messages for each in message.announced]
+        assert sent == urls
+        lengths = [len(message) for (message,) in inbox.db.execute("SELECT message FROM outgoing")]
+        assert max(lengths) < 512 << 10
+        assert len(lengths) < 20
 
 
 def nobody(host: str) -> FrontierCell:

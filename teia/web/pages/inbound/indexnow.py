@@ -14,7 +14,6 @@ from pydantic import BaseModel, Field
 
 from teia.crawler.signals_in.indexnow import count_refused, receive
 from teia.errors import UsageError
-from teia.frontier.cell.schema import BY_SIGNAL
 from teia.signals.indexnow import CROWDED, MAX_URLS, PENDING, VERIFIED, IndexNowPing, read_ping
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation, installation_of
@@ -82,9 +81,9 @@ def _receive_for(installation: Installation, name: str, ping: IndexNowPing) -> s
     """Pass a ping to a collection and return its state; empty if no URL of it is in scope."""
     folder = installation.root.collection(name)
     compiled = installation.compiled_settings(name)
-    message = tuple(url for url in ping.urls if compiled.wants_link(url, 1, BY_SIGNAL))
+    message = tuple(filter(compiled.wants_announced, ping.urls))
     # The key file is fetched from the site, so its address must be in scope as well.
-    if not message or not compiled.wants_link(ping.location, 1, BY_SIGNAL):
+    if not message or not compiled.wants_announced(ping.location):
         count_refused(folder.signals, "out_of_scope")
         return ""
     left_out = ping.refused + len(ping.urls) - len(message)

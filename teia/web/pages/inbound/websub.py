@@ -19,7 +19,6 @@ from teia.collections.inbox import Inbox, JudgeHubCall
 from teia.collections.settings import is_clustered
 from teia.crawler.signals_in.websub import announce_push, count_push, judge_call
 from teia.errors import ParseError, StoreError, UsageError
-from teia.frontier.cell.schema import BY_SIGNAL
 from teia.signals.websub import (
     ACCEPTED,
     CONFIRMED,
@@ -139,4 +138,4 @@ def _pages(installation: Installation, collection: str, feed: str, body: bytes, 
         count_push(installation.root.collection(collection), "malformed")
         return []
     compiled, own = installation.compiled_settings(collection), site_of(host_of(feed))
-    return [url for url in text.links if site_of(host_of(url)) == own and compiled.wants_link(url, 1, BY_SIGNAL)]
+    return [url for url in text.links if site_of(host_of(url)) == own and compiled.wants_announced(url)]

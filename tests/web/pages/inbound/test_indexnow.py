@@ -73,6 +73,22 @@ def counts(web: Web) -> dict[str, int]:
     return counts_in(web.installation.root.collection("main").signals)["indexnow"]
 
 
+def test_urls_that_are_longer_than_the_limit_once_they_are_escaped_are_refused(wanting: Web) -> None:
+    """4,022 letters with accents became 24,022 characters, and a few of them a message that no node could send."""
+    long = f"/{'é' * 4_000}"
+    assert ping_status(wanting, long) == 422
+    assert ping_status(wanting, long, "/lei") == 202
+    assert counts(wanting) == {"out_of_scope": 1, "received": 1, "foreign": 1}
+    host = split(wanting.some_url()).authority
+    message = {
+        "host": host,
+        "key": KEY,
+        "urlList": [f"{here(wanting)}/é/lei"],
+        "keyLocation": f"{here(wanting)}/{'é' * 1_000}.txt",
+    }
+    assert wanting.client().post("/indexnow", json=message).status_code == 422
+
+
 def test_nobody_takes_what_no_collection_wants(web: Web) -> None:
     assert ping_status(web, "/lei") == 422
     assert not web.installation.root.collection("main").signals.exists()
