@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
 
-from rapidfuzz.distance import OSA
-
 MIN_CHARS, MAX_CHARS = 3, 24
 """Shorter words are near to everything; longer ones are rare enough to be copied."""
 
@@ -94,6 +92,8 @@ def edits(word: str, first: int | None = None) -> set[str]:
 
 
 def _filter_at_distance_2(word: str, words: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+    from rapidfuzz.distance import OSA  # takes longer to import than most searches take
+
     letters = set(word)
     for other, pages in words:
         # Two edits change at most four letters of the set: cheap tests before the distance.
