@@ -239,9 +239,9 @@ class _Reader(sqlite3.Connection):
             # If a writer has migrated the file since, the views name tables and columns that are gone.
             if not self._views or _version(self) == self._version:
                 raise
-            views, self._views = self._views, ()
-            for view in views:
-                super().execute(f'DROP VIEW temp."{view}"')
+            # The names are kept: if this is a part of a transaction, its end by ROLLBACK brings the views back.
+            for view in self._views:
+                super().execute(f'DROP VIEW IF EXISTS temp."{view}"')
             return super().execute(sql, parameters)
 
 

@@ -112,6 +112,21 @@ def test_a_reader_continues_when_its_file_is_migrated(tmp_path: Path) -> None:
         assert read(reader) == read(late) == before
 
 
+def test_a_reader_continues_after_a_snapshot_that_saw_the_migration(tmp_path: Path) -> None:
+    """The end of the snapshot brought back the views of the old names, and nothing removed them any more."""
+    path = old_file(tmp_path / "old")
+    with closing(FrontierCell(path, read_only=True)) as reader:
+        before = read(reader)
+        FrontierCell(path).close()
+        for _ in range(2):
+            reader.begin_snapshot()
+            assert read(reader) == before
+            reader.end_snapshot()
+            assert read(reader) == before
+        with pytest.raises(sqlite3.OperationalError, match="no such table: missing"):
+            reader.db.execute("SELECT * FROM missing")
+
+
 def test_tables_that_an_older_cell_lacks_are_neither_shown_nor_renamed(tmp_path: Path) -> None:
     path = old_file(tmp_path / "old")
     with closing(sqlite3.connect(path)) as db:
