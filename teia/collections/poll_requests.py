@@ -65,8 +65,8 @@ class OpenCrawl(NamedTuple):
     crawler: Crawler
     crawl: Crawl
 
-    async def visit(self, url: str, since_s: float) -> bool:  # noqa: ARG002
-        return self.crawl.committer.visit_requests.accept(url)
+    async def visit(self, url: str, since_s: float) -> bool:
+        return self.crawl.committer.visit_requests.accept(url, since_s)
 
     async def reread_robots(self, origin: str, since_s: float) -> bool:
         return self.crawler.reread_robots(self.crawl, origin, since_s)

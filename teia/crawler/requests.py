@@ -19,6 +19,9 @@ from teia.urls import host_to_cell, split
 AT_ONCE = 100
 """Largest number of requests applied with one commit."""
 
+REMEMBERED = 10_000
+"""Applied requests that are remembered: a request is repeated until its answer is recorded."""
+
 WORK_S = 0.05
 """Longest time, in seconds, that bulk work may delay one commit of a running crawl."""
 
@@ -42,34 +45,37 @@ class VisitRequests:
         cell_number = host_to_cell(starts)
         self.cell_of: Callable[[str], Cell | None] = lambda host: cells[cell_number(host)]
         """Function that returns the cell of a host; None if another node owns it by now."""
-        self._waiting: dict[str, None] = {}
-        self._applied: set[str] = set()
+        # With the time of the request: an old one must not stand for the next one for the same URL.
+        self._waiting: dict[tuple[str, float], None] = {}
+        self._applied: dict[tuple[str, float], None] = {}
 
     @property
     def is_waiting(self) -> bool:
         return bool(self._waiting)
 
-    def accept(self, url: str) -> bool:
-        """Accept a request, once however often it is given; return True if it is in the frontier by now."""
-        if url in self._applied:
-            self._applied.discard(url)
+    def accept(self, url: str, since_s: float) -> bool:
+        """Accept the request of a time, once however often it is given; return True if it is in the frontier by now."""
+        if (url, since_s) in self._applied:
             return True
-        self._waiting[url] = None
+        self._waiting[url, since_s] = None
         return False
 
     def process(self) -> Touched:
         """Put waiting requests into the frontier; return hosts with new work. Runs in the commit thread."""
         touched: Touched = []
-        for url in list(self._waiting)[:AT_ONCE]:
+        for request in list(self._waiting)[:AT_ONCE]:
+            url, _ = request
             cell = self.cell_of(split(url).host)
-            if cell is not None:
+            if cell is not None and request not in self._applied:
                 with cell.frontier.transaction() as frontier:
                     host = visit_soon(frontier, url, self._clock.now_s())
                 if host is not None:
                     touched.append((cell, [host]))
                 # Only after its transaction: a full disk loses none. Applied first: `accept` must find it in either.
-                self._applied.add(url)
-            del self._waiting[url]
+                self._applied[request] = None
+            del self._waiting[request]
+        for request in list(self._applied)[:-REMEMBERED]:
+            del self._applied[request]
         return touched
 
 

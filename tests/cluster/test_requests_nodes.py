@@ -7,6 +7,7 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
+from teia.cluster.crawl.url_requests import ASK_EVERY_S
 from teia.collections.inbox import FetchRobots, Inbox, RequestBody, VisitPage
 from teia.lab.server.requestlog import RequestLogEntry
 from teia.store.root import open_root
@@ -66,6 +67,15 @@ def test_a_request_given_to_one_node_is_carried_out_by_the_owner(own_nats: Nats,
             )
             await until_async(lambda: not pending(nodes, "a") + pending(nodes, "b"), within_s=30)
             assert not nodes.asked("/unknown"), "nobody knows it"
+            # Each request is one visit, however often the nodes asked for it: another one is made anew.
+            await asyncio.sleep(4 * ASK_EVERY_S)
+            assert nodes.asked("/") == dict.fromkeys(HOSTS, 2)
+            for visits, name in ((3, "a"), (4, "b")):
+                give(nodes, name, *map(VisitPage, urls))
+                await until_async(lambda: not pending(nodes, name), within_s=30)  # noqa: B023
+                await until_async(lambda: nodes.asked("/") == dict.fromkeys(HOSTS, visits), within_s=30)  # noqa: B023
+                await asyncio.sleep(4 * ASK_EVERY_S)
+                assert nodes.asked("/") == dict.fromkeys(HOSTS, visits)
             # Both at once: the second begins when the first is done everywhere.
             words = ("queue", "retry", "--outcome", "500", "--yes", "--data")
             runs = [asyncio.to_thread(teia, *words, str(nodes.data(name))) for name in "ab"]
@@ -75,9 +85,7 @@ def test_a_request_given_to_one_node_is_carried_out_by_the_owner(own_nats: Nats,
             await until_async(lambda: min(nodes.asked("/broken").values()) >= 2, within_s=30)
             for peer, hosts in owners.items():
                 assert {each.host for each in nodes.entries() if each.peer == peer} == hosts
-            assert nodes.asked("/") == dict.fromkeys(HOSTS, 2), (
-                "one request is one visit, however often nodes are asked"
-            )
+            assert nodes.asked("/") == dict.fromkeys(HOSTS, visits)
             check_one_host_at_a_time([each for each in nodes.entries() if each.peer == PEERS["a"]])
 
     run(main)

@@ -37,7 +37,7 @@ class Target:
             self.done.append(mark)
             return 7
 
-        def visit(url: str) -> bool:
+        def visit(url: str, _: float) -> bool:
             self.done.append(url)
             return self.done.count(url) > 1  # queued by the second look
 

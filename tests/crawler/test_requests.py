@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from teia.clock import WallClock
 from teia.collections.inbox import Inbox, Request, VisitPage
 from teia.crawler.lookup import Lookup
+from teia.crawler.requests import VisitRequests
 from teia.errors import UsageError
+from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import Root, open_root
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots
 from tests.waiting import until
@@ -79,6 +85,20 @@ def test_a_visit_request_waits_for_the_next_crawl(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
+def test_a_request_whose_answer_nobody_read_does_not_stand_for_the_next_one(tmp_path: Path) -> None:
+    """In a cluster the node that made a request may die; the next one for the same page is another visit."""
+    with closing(FrontierCell(tmp_path / "frontier.sqlite")) as frontier:
+        cell: Any = SimpleNamespace(frontier=frontier)
+        requests = VisitRequests([cell], [0], WallClock())
+        assert [requests.accept("http://a.test/", since_s) for since_s in (1.0, 1.0)] == [False, False]
+        requests.process()
+        assert not requests.accept("http://a.test/", 2.0)
+        assert requests.is_waiting
+        requests.process()
+        assert [requests.accept("http://a.test/", since_s) for since_s in (1.0, 2.0, 2.0)] == [True] * 3
+        assert not requests.is_waiting
+
+
 def test_only_so_many_visit_requests_wait(tmp_path: Path) -> None:
     control = Inbox(tmp_path / "control.sqlite")
     for number in range(VisitPage.MOST_PENDING):

@@ -193,7 +193,9 @@ class ClusterRequests:
         return await act(request.url, request.since_s)
 
     def _note_done(self, done: Iterable[UrlRequest]) -> None:
-        self._done |= dict.fromkeys(done)
+        for request in done:
+            self._wanted.pop(request, None)  # else it would be asked for once more
+            self._done[request] = None
         _forget_oldest(self._done)
 
     def _note_verdicts(self, verdicts: Mapping[str, HubVerdict]) -> None:
