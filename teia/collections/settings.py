@@ -46,7 +46,7 @@ from teia.frontier.queue.order import focused
 from teia.frontier.rules.rule_lists import with_whole_path
 from teia.frontier.rules.scope import seeds_scope
 from teia.lib.message import Message, decoded
-from teia.lib.tomledit import with_value
+from teia.lib.tomledit import with_values
 from teia.records import Edit, Operator
 from teia.store.root import CollectionFolder, Root
 from teia.urls import from_user
@@ -305,9 +305,7 @@ def _text(folder: CollectionFolder, before: Config, after: Config) -> str:
     """Return the file with the new values; it is written anew if the user's TOML cannot be edited."""
     text = folder.config.read_text("utf-8")
     try:
-        for key in changed_keys(before, after):
-            table, _, name = key.rpartition(".")
-            text = with_value(text, table, name, toml_value(value_of(after, key)))
+        text = with_values(text, {key: toml_value(value_of(after, key)) for key in changed_keys(before, after)})
         # Read back: an edited text must give exactly the new settings.
         says = read_tree(Config, flatten(tomllib.loads(text)))
     except (ValueError, ConfigError):
