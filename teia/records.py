@@ -147,7 +147,7 @@ class Fetched:
         return len(self.head) + len(self.body)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PageContent:
     """Content of a page: its links, its text and its metadata (A1's three extractors)."""
 
@@ -161,8 +161,6 @@ class PageContent:
     published: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
     links: tuple[Link, ...] = ()
-    noindex: bool = False
-    nofollow: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +170,8 @@ class Page(PageContent):
     url: str
     media_type: str = ""
     charset: str = ""
+    noindex: bool = False
+    nofollow: bool = False
     digest: str = ""
     text_digest: str = ""
     simhash: int = 0

@@ -40,15 +40,17 @@ class ListedUrl:
     is_broken_date: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Findings(PageContent):
-    """Findings of one processor; all fields are optional.
+    """Findings of one processor; all fields are optional, and their order stays: users' processors may rely on it.
 
     Findings of several processors are merged: the first non-empty text of each field counts, links and entries are
     joined, flags add up. `truncated` names the parts that were cut: `depth`, `links`, `pages` …
     """
 
     entries: tuple[ListedUrl, ...] = ()
+    noindex: bool = False
+    nofollow: bool = False
     truncated: tuple[str, ...] = ()
 
 

@@ -152,6 +152,8 @@ def _page(document: Document, decoded: Decoded, found: Findings, failed: Sequenc
         url=document.url,
         media_type=document.media_type,
         charset=document.charset if is_text and document.payload else "",
+        noindex=found.noindex,
+        nofollow=found.nofollow,
         digest=prints.digest,
         text_digest=prints.text_digest,
         simhash=prints.simhash,

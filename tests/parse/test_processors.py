@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from teia.errors import ConfigError
-from teia.parse.document import Document, Findings
+from teia.parse.document import Document, Findings, ListedUrl
 from teia.parse.parse import ParseResult, parse_document
 from teia.parse.processors import BUILT_IN, Processors, with_user_processors
 from teia.records import Link
@@ -45,6 +45,15 @@ def test_several_processors_read_one_document() -> None:
     assert (page.title, page.author, page.noindex) == ("t", "me", True)
     assert page.metadata["words"] == "3"
     assert [link.url for link in page.links] == ["http://a.test/x", "http://a.test/more"]
+
+
+def test_findings_take_their_fields_in_the_order_that_users_rely_on() -> None:
+    link, entry = Link("http://a.test/x"), ListedUrl("http://a.test/y")
+    found = Findings(
+        "t", "words", ("h",), "pt", "d", "c", "me", "2026", {"a": "b"}, (link,), (entry,), True, False, ("cut",)
+    )
+    assert (found.title, found.metadata, found.links) == ("t", {"a": "b"}, (link,))
+    assert (found.entries, found.noindex, found.nofollow, found.truncated) == ((entry,), True, False, ("cut",))
 
 
 def test_a_failing_processor_costs_only_itself_and_is_reported() -> None:
