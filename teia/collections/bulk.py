@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from teia.clock import Clock
 from teia.collections.inbox import Inbox, RequestAnswer, RunBulkAction
-from teia.collections.open_cells import open_cells
+from teia.collections.open_cells import each_cell
 from teia.collections.settings import is_clustered, no_node_error
 from teia.errors import StoreError
 from teia.frontier.cell.bulk import END, BulkSelection, continue_action, matching_urls, progress
@@ -62,24 +62,28 @@ def run_actions(root: Root, collection: str, clock: Clock) -> bool:
 
     The caller holds the folder lock (`Root.locked`).
     """
-    with Inbox(root.control) as inbox, open_cells(root.collection(collection), read_only=False) as cells:
-        until = clock.ticks_s() + LOCK_HOLD_S
+    folder = root.collection(collection)
+    with Inbox(root.control) as inbox:
+        left_s = LOCK_HOLD_S
         for request in inbox.pending(collection, RunBulkAction):
             mark, chosen = request.body.mark, request.body.selection
-            for cell in cells:
+            for cell in each_cell(folder, read_only=False):
                 while progress(cell, mark)[0] != END:
+                    # To open cells is not counted: there may be so many that no time would be left for their URLs.
+                    began_s = clock.ticks_s()
                     with cell.transaction():
                         # One portion in each transaction, so that the lock is given back in time.
                         continue_action(cell, chosen, mark, clock.now_s(), lambda: False)
-                    if clock.ticks_s() >= until:
-                        inbox.note_progress(request.id, _urls_done(cells, mark))
+                    left_s -= clock.ticks_s() - began_s
+                    if left_s <= 0:
+                        inbox.note_progress(request.id, _urls_done(folder, mark))
                         return False
-            inbox.finish(request.id, clock.now_s(), RequestAnswer(urls=_urls_done(cells, mark)))
+            inbox.finish(request.id, clock.now_s(), RequestAnswer(urls=_urls_done(folder, mark)))
     return True
 
 
-def _urls_done(cells: Sequence[FrontierCell], mark: str) -> int:
-    return sum(progress(cell, mark)[1] for cell in cells)
+def _urls_done(folder: CollectionFolder, mark: str) -> int:
+    return sum(progress(cell, mark)[1] for cell in each_cell(folder))
 
 
 def try_to_run_actions(root: Root, collection: str, clock: Clock) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from teia.clock import Clock, iso_utc
 from teia.collections.calendar import Schedule, describe_schedule, next_starts, parse_schedule
 from teia.collections.control_file import CrawlReports
-from teia.collections.open_cells import open_cells
+from teia.collections.open_cells import each_cell
 from teia.collections.scheduled_runs import CrawlTask, RunLog, ScheduledRun, find_due_task
 from teia.collections.settings import saved
 from teia.config.sections import Config, ScheduleSettings
@@ -177,8 +177,7 @@ def warn_too_long(host: str, pages: int, delay_s: float, schedule: Schedule) -> 
 
 def largest_host(root: Root, name: str) -> tuple[str, int]:
     """Return the host with the most known pages, and how many."""
-    with open_cells(root.collection(name)) as cells:
-        return max([("", 0), *map(largest_of_cell, cells)], key=lambda each: each[1])
+    return max([("", 0), *map(largest_of_cell, each_cell(root.collection(name)))], key=lambda each: each[1])
 
 
 def _hours(seconds: float) -> str:

@@ -7,12 +7,12 @@ typing, a sample is counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.collections.open_cells import open_cells
+from teia.collections.open_cells import each_cell
 from teia.collections.settings import implied_scope
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import CompiledSettings, compile_settings
@@ -51,32 +51,31 @@ class ChangeEffect:
 
 def count_effect(root: Root, name: str, before: Config, after: Config) -> ChangeEffect:
     """Count the effect of a change, exactly."""
-    lists = root.collection(name).lists
-    before_rules, after_rules = _compile_before(before, lists), compile_settings(after, lists)
-    with open_cells(root.collection(name)) as cells:
-        known, queued = sum(cell.known for cell in cells), sum(cell.queued for cell in cells)
-        # The same decisions, and all URLs were judged by them: nothing changes.
-        if (
-            before_rules is not None
-            and before_rules.mark == after_rules.mark
-            and all(progress(cell, after_rules.mark) == END for cell in cells)
-        ):
-            return ChangeEffect(known, queued)
-        examples: list[str] = []
-        leave = enter = not_again = 0
-        for cell in cells:
-            for candidate, waits in candidate_urls(cell):
-                is_wanted = after_rules.may_fetch(candidate)
-                leave += waits and not is_wanted
-                enter += is_wanted and not waits
-                if waits and not is_wanted and len(examples) < EXAMPLES:
-                    examples.append(candidate.url)
-            for url, depth, found_by in finished_urls(cell):
-                was_wanted = before_rules is None or before_rules.wants_link(url, depth, found_by)
-                if was_wanted and not after_rules.wants_link(url, depth, found_by):
-                    not_again += 1
-                    if len(examples) < EXAMPLES:
-                        examples.append(url)
+    folder = root.collection(name)
+    before_rules, after_rules = _compile_before(before, folder.lists), compile_settings(after, folder.lists)
+    known = queued = 0
+    is_judged = True
+    for cell in each_cell(folder):
+        known, queued = known + cell.known, queued + cell.queued
+        is_judged = is_judged and progress(cell, after_rules.mark) == END
+    # The same decisions, and all URLs were judged by them: nothing changes.
+    if before_rules is not None and before_rules.mark == after_rules.mark and is_judged:
+        return ChangeEffect(known, queued)
+    examples: list[str] = []
+    leave = enter = not_again = 0
+    for cell in each_cell(folder):
+        for candidate, waits in candidate_urls(cell):
+            is_wanted = after_rules.may_fetch(candidate)
+            leave += waits and not is_wanted
+            enter += is_wanted and not waits
+            if waits and not is_wanted and len(examples) < EXAMPLES:
+                examples.append(candidate.url)
+        for url, depth, found_by in finished_urls(cell):
+            was_wanted = before_rules is None or before_rules.wants_link(url, depth, found_by)
+            if was_wanted and not after_rules.wants_link(url, depth, found_by):
+                not_again += 1
+                if len(examples) < EXAMPLES:
+                    examples.append(url)
     return ChangeEffect(known, queued, leave, enter, not_again, tuple(examples))
 
 
@@ -101,22 +100,24 @@ class SampledEffect:
 
 def sample_effect(root: Root, name: str, after: Config, clock: Clock) -> SampledEffect:
     """Estimate the effect of a configuration from some thousand URLs; their hashed keys make the sample random."""
-    after_rules = compile_settings(after, root.collection(name).lists)
+    folder = root.collection(name)
+    after_rules = compile_settings(after, folder.lists)
     include = after.scope.include or tuple(implied_scope(after.collection.seeds))
     rulebook = Rulebook(include, after.scope.exclude)
     until = clock.ticks_s() + SAMPLE_S
-    with open_cells(root.collection(name)) as cells:
-        known, queued = sum(cell.known for cell in cells), sum(cell.queued for cell in cells)
-        share = min(1.0, SAMPLE / max(1, known))
-        seen = leave = not_again = 0
-        matches = [0] * (len(include) + len(after.scope.exclude))
-        for url, depth, found_by, state in _sample_urls(cells, share, lambda: clock.ticks_s() < until):
-            seen += 1
-            is_wanted = after_rules.wants_link(url, depth, found_by)
-            leave += state == STATE_QUEUED and not is_wanted
-            not_again += state == STATE_DONE and not is_wanted
-            for bounds, is_match in enumerate(rulebook.matches(url)):
-                matches[bounds] += is_match
+    known = queued = 0
+    for cell in each_cell(folder):
+        known, queued = known + cell.known, queued + cell.queued
+    share = min(1.0, SAMPLE / max(1, known))
+    seen = leave = not_again = 0
+    matches = [0] * (len(include) + len(after.scope.exclude))
+    for url, depth, found_by, state in _sample_urls(each_cell(folder), share, lambda: clock.ticks_s() < until):
+        seen += 1
+        is_wanted = after_rules.wants_link(url, depth, found_by)
+        leave += state == STATE_QUEUED and not is_wanted
+        not_again += state == STATE_DONE and not is_wanted
+        for bounds, is_match in enumerate(rulebook.matches(url)):
+            matches[bounds] += is_match
     scale = known / seen if seen else 0.0
     numbers = [round(number * scale) for number in (leave, not_again)]
     effect = ChangeEffect(known, queued, numbers[0], 0, numbers[1], is_sample=share < 1 or seen < known)
@@ -124,7 +125,7 @@ def sample_effect(root: Root, name: str, after: Config, clock: Clock) -> Sampled
 
 
 def _sample_urls(
-    cells: list[FrontierCell], share: float, has_time_left: Callable[[], bool]
+    cells: Iterable[FrontierCell], share: float, has_time_left: Callable[[], bool]
 ) -> Iterator[tuple[str, int, int, int]]:
     """Yield a random share of all URLs, host by host, as long as there is time."""
     top = KEY_SPAN // 2
@@ -143,9 +144,8 @@ def _sample_urls(
 def reconsider_now(root: Root, name: str, config: Config) -> None:
     """Judge all URLs of a collection now, as a crawl would at its start; the caller holds the root's lock."""
     compiled = compile_settings(config, root.collection(name).lists)
-    with open_cells(root.collection(name), read_only=False) as cells:
-        for cell in cells:
-            while progress(cell, compiled.mark) < END:
-                with cell.transaction():
-                    # One portion in each transaction.
-                    reconsider(cell, compiled.mark, compiled.may_fetch, lambda: False)
+    for cell in each_cell(root.collection(name), read_only=False):
+        while progress(cell, compiled.mark) < END:
+            with cell.transaction():
+                # One portion in each transaction.
+                reconsider(cell, compiled.mark, compiled.may_fetch, lambda: False)
