@@ -72,7 +72,7 @@ def test_long_lists_are_changed_and_kept_without_parsing_each_item() -> None:
     text = BY_HAND + f"include = {toml(rules)}\n# ours\nseeds = {toml(seeds)}   \n"
     began = time.thread_time()
     edited = with_values(text, {"scope.max_depth": "5", "scope.seeds": toml(seeds[:-1]), "courtesy.robots": "true"})
-    assert time.thread_time() - began < 1  # 20 ms
+    assert time.thread_time() - began < 1  # some 4 ms
     scope = tomllib.loads(BY_HAND)["scope"] | {"max_depth": 5, "include": rules, "seeds": seeds[:-1]}
     assert tomllib.loads(edited) == {"courtesy": {"delay_s": 2.0, "robots": True}, "scope": scope}
     assert "# agreed with the ministry" in edited
