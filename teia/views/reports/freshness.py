@@ -216,7 +216,7 @@ def _host_bounds(
         made = signals.plan(cell.frontier, planned, columns, known.prior, trusted, slots_s, now_s, warm=False)
         pages, sums = without_sources(cell.frontier, planned, made.columns), made.plan.sums
         known.sums += (sums.pages, sums.rates, sums.logs)
-        seen += int(((pages.histories.visits > 0) & (pages.weight > 0)).sum())
+        seen += int(((pages.histories.visits > 0) & (pages.weight > 0) & ~pages.is_gone).sum())
         bound = compute_bound(pages, made.found, slots_s[1], now_s, settings.horizon_s)
         bounds += [bound] if bound is not None else []
     return bounds, seen
