@@ -43,8 +43,8 @@ from teia.crawler.compiled_settings import check_crawl
 from teia.errors import ClusterError, ConfigError, CorruptFile, StoreError, TeiaError, UsageError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.queue.order import focused
-from teia.frontier.rules.rule_lists import with_whole_path
-from teia.frontier.rules.scope import seeds_scope
+from teia.frontier.rules.rule_lists import read_list, with_whole_path
+from teia.frontier.rules.scope import list_of, seeds_scope
 from teia.lib.message import Message, decoded
 from teia.lib.tomledit import with_values
 from teia.records import Edit, Operator
@@ -54,6 +54,8 @@ from teia.urls import from_user
 SEEDS = "collection.seeds"
 RULE_LISTS = ("scope.include", "scope.exclude")
 ANSWER_TIMEOUT_S = 10.0
+MAX_SHOWN = 5
+"""Most rules that one line of a message shows."""
 
 FIXED = frozenset({"collection.name", "collection.cells"})
 """Settings fixed when a collection is created; they cannot be changed."""
@@ -285,6 +287,22 @@ def normal_form(key: str, item: Any) -> Hashable:
         return from_user(text) or text
     kind, _, name = text.partition(":")
     return f"{kind}:{name.lower().strip('.')}" if kind in {"host", "domain"} else text
+
+
+def check_excluded(excluded: Sequence[str], edits: Sequence[Edit], path_of: Callable[[str], str] = list_of) -> None:
+    """Refuse to remove a rule from `scope.exclude` that is not there; `path_of` returns the path of a rule's list."""
+    known = {normal_form("scope.exclude", rule) for rule in excluded}
+    for edit in edits:
+        is_removal = (edit.key, edit.operator) == ("scope.exclude", Operator.REMOVE)
+        if not is_removal or normal_form(edit.key, edit.value) in known:
+            continue
+        # A rule inside a list file cannot be removed here; the error names the file.
+        for rule in filter(path_of, excluded):
+            if edit.value in read_list(Path(path_of(rule))):
+                path = list_of(rule)
+                raise UsageError(f"{edit.value} is in {path}; remove it there, then run: teia block @{path}")
+        listed = ", ".join(excluded[:MAX_SHOWN]) + (" …" if len(excluded) > MAX_SHOWN else "")
+        raise UsageError(f"{edit.value} is not excluded; excluded: {listed or 'nothing'}")
 
 
 # ---- changes ---------------------------------------------------------------------------------------------------------

@@ -101,6 +101,9 @@ def test_files_of_one_machine_hold_for_all_nodes(
         assert len(copies) == 1, folders[0].config.read_text()
         assert text_of(copies[0].removeprefix("list:")) == "regex:/beyond\n"
         assert not nodes.asked("/beyond"), "though it is a seed"
+        done = await asyncio.to_thread(teia, "unblock", "typo.test", "--data", str(nodes.data("a")))
+        assert done.returncode == 1
+        assert "domain:typo.test is not excluded" in done.stderr
         done = await asyncio.to_thread(teia, "unblock", copies[0], "--data", str(nodes.data("a")))
         assert done.returncode == 0, done.stderr
         await until_async(lambda: all("list:" not in folder.config.read_text() for folder in folders), within_s=20)

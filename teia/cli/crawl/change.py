@@ -15,24 +15,24 @@ from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
 from teia.collections.overview import schedule_overview
 from teia.collections.settings import (
+    MAX_SHOWN,
     SettingsChange,
     change,
+    check_excluded,
     implied_scope,
     is_clustered,
-    normal_form,
     parse_edit,
     saved,
 )
 from teia.config.load import toml_value
 from teia.config.sections import Config
 from teia.errors import UsageError
-from teia.frontier.rules.rule_lists import read_list, rules_of_word, with_whole_path
-from teia.frontier.rules.scope import compile_scope, list_of, why_out_of_scope
+from teia.frontier.rules.rule_lists import rules_of_word, with_whole_path
+from teia.frontier.rules.scope import compile_scope, why_out_of_scope
 from teia.records import Edit, Operator
 from teia.urls import from_user
 
 SEEDS, INCLUDE, EXCLUDE = "collection.seeds", "scope.include", "scope.exclude"
-MAX_SHOWN = 5
 
 Targets = Annotated[
     list[str], typer.Argument(metavar="WHAT...", help="Host name, URL, RULE, or @FILE with one of these per line.")
@@ -104,21 +104,8 @@ def unblock(data: Data, what: Targets, collection: Collection = None, as_json: A
     root, name = open_collection(data, collection)
     edits = [_rule(EXCLUDE, Operator.REMOVE, rule) for word in what for rule in rules_of_word(word)]
     if not is_clustered(root.collection(name)):  # else the folder names copies of lists, and its node decides
-        _check_excluded(saved(root, name).config.scope.exclude, edits)
+        check_excluded(saved(root, name).config.scope.exclude, edits)
     _report(change(root, name, edits, WallClock()), as_json)
-
-
-def _check_excluded(excluded: Sequence[str], edits: Sequence[Edit]) -> None:
-    known = {normal_form(EXCLUDE, rule) for rule in excluded}
-    for edit in edits:
-        if normal_form(EXCLUDE, edit.value) in known:
-            continue
-        # A rule inside a list file cannot be removed here; the error names the file.
-        for path in filter(None, map(list_of, excluded)):
-            if edit.value in read_list(Path(path)):
-                raise UsageError(f"{edit.value} is in {path}; remove it there, then run: teia block @{path}")
-        listed = ", ".join(excluded[:MAX_SHOWN]) + (" …" if len(excluded) > MAX_SHOWN else "")
-        raise UsageError(f"{edit.value} is not excluded; excluded: {listed or 'nothing'}")
 
 
 def set_settings(data: Data, settings: Settings, collection: Collection = None, as_json: AsJson = False) -> None:

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -56,12 +57,13 @@ from teia.collections.poll_requests import (
     poll_requests,
     write_account,
 )
-from teia.collections.settings import LIVE, apply_edits, changed_keys, check
+from teia.collections.settings import LIVE, apply_edits, changed_keys, check, check_excluded
 from teia.config.load import to_toml
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import compile_settings
 from teia.crawler.running_collection import Crawl, CrawlState
 from teia.errors import DiskFull, TeiaError
+from teia.frontier.rules.scope import list_of
 from teia.lib.message import Message, encoded
 from teia.records import Command, Edit
 from teia.store.root import Root
@@ -299,11 +301,19 @@ async def share_new_files(
 ) -> tuple[list[Edit], dict[str, str]]:
     """Share the files of this machine that edits name, also again: they may have changed.
 
+    A rule that is to be removed must be there: only here it is known which rule a copy is of.
     Returns the edits, in which a rule that names a copy in this node's folder is the one agreed on, and the files.
     """
     given = {edit.key for edit in edits}.union(*(_values(edit) for edit in edits))
     copies = names_of_copies(now.files, root.collection(now.config.collection.name))
     edits = [_with_names(edit, copies) for edit in edits]
+    paths = {name: list_of(copy) for copy, name in copies.items()}
+
+    def path_if_here(rule: str) -> str:
+        path = paths.get(rule, "")
+        return path if path and Path(path).exists() else ""
+
+    await asyncio.to_thread(check_excluded, now.config.scope.exclude, edits, path_if_here)
     after = apply_edits(now.config, edits)
     if topic_settings(after.focus) != topic_settings(now.config.focus):  # else it is learnt once, as on one machine
         given.add(TOPIC)

@@ -18,7 +18,7 @@ from teia.cluster.nats.wire import open_bucket
 from teia.collections.settings import parse_edit
 from teia.config.load import load
 from teia.config.sections import Config
-from teia.errors import ClusterError, ConfigError
+from teia.errors import ClusterError, ConfigError, UsageError
 from teia.store.root import open_root
 from tests.cluster.conftest import Nats
 
@@ -66,6 +66,15 @@ def test_a_list_reaches_another_folder_in_parts(
             wire, nats.clock, unique, lambda each: amend_settings(each, edits, files), nats.count
         )
         assert (now.config.scope.exclude, now.files) == ((rule, "domain:b.test"), first.files)
+        # A rule is removed by either name; one that is not there, or in the list only, is refused.
+        for word in (copied, rule):
+            edits, _ = await share_new_files(
+                wire, nats.clock, unique, now, there, [parse_edit(f"scope.exclude-={word}")]
+            )
+            assert amend_settings(now, edits).config.scope.exclude == ("domain:b.test",)
+        for word, why in (("domain:c.test", "is not excluded"), (f"domain:{text.split()[0]}", f"is in {path}")):
+            with pytest.raises(UsageError, match=why):
+                await share_new_files(wire, nats.clock, unique, now, there, [parse_edit(f"scope.exclude-={word}")])
         now = amend_settings(now, [parse_edit(f"scope.exclude-={rule}")])
         assert now.files == {}
         with pytest.raises(ConfigError, match="other nodes do not have this file"):
