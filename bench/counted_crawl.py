@@ -2,7 +2,7 @@
 
     python -m bench.counted_crawl COUNTS crawl SEED --data DIR …
 
-Only the monitor needs the account that is written every second (crawler_reports.py) and the notes about every request
+Only the monitor needs the account that is written every second (poll_requests.py) and the notes about every request
 (crawler/live.py). The clock of its thread times each of them, so other work is not included. The timing itself is
 included, so the count is slightly too high. COUNTS holds the seconds so far, rewritten with every account.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.cli.main import run
-from teia.collections import crawler_reports
+from teia.collections import coordinator, poll_requests
 from teia.crawler.live import LiveRequests
 
 
@@ -40,7 +40,7 @@ class Count:
 def count_into(path: Path) -> None:
     """Count from now on, into a file that is replaced atomically."""
     count = Count()
-    write_account = count.timed(crawler_reports.write_account)
+    write_account = count.timed(poll_requests.write_account)
 
     def count_and_write(*args: Any) -> None:
         write_account(*args)
@@ -48,9 +48,9 @@ def count_into(path: Path) -> None:
         part.write_text(f"{count.seconds:.6f}", "ascii")
         part.replace(path)
 
-    crawler_reports.write_account = count_and_write
-    for name in ("started", "ended", "concluded"):
-        setattr(LiveRequests, name, count.timed(getattr(LiveRequests, name)))
+    poll_requests.write_account = coordinator.write_account = count_and_write
+    for function in (LiveRequests.note_start, LiveRequests.note_end, LiveRequests.conclude):
+        setattr(LiveRequests, function.__name__, count.timed(function))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from bench.search import CELLS
 from bench.webroot import INDEXED, NAME, SEED, URLS, cached_root
 from teia.clock import WallClock
+from teia.collections.control_file import CrawlReports
 from teia.lab.corpus.pages import Corpus
 from teia.lab.corpus.questions import QuerySampler
 from teia.lab.server.process import lab_process
@@ -382,15 +383,10 @@ def _status(server: Server, name: str) -> dict[str, Any]:
 
 
 def _pid(root: Root, name: str) -> int:
-    from teia.collections.inbox import ControlFile
-
-    control = ControlFile(root.path / "control.sqlite")
-    try:
-        run = control.running_crawl(name)
-        assert run is not None
-        return run.pid
-    finally:
-        control.close()
+    with CrawlReports(root.control) as reports:
+        run = reports.running_crawl(name)
+    assert run is not None
+    return run.pid
 
 
 def main() -> None:

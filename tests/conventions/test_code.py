@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -62,6 +62,47 @@ def clock_reads(tree: ast.AST) -> set[str]:
     return direct | {name for name in imports(tree) if name in CLOCK_READS}
 
 
+def missing_names(module: Module, defined: Mapping[str, set[str]]) -> Iterator[str]:
+    """The names of teia that a module imports and that do not exist, also in functions; `defined` by module."""
+    for node in walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names if is_ours(each.name) and each.name not in defined)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module and is_ours(node.module):
+            for each in node.names:
+                name = f"{node.module}.{each.name}"
+                if each.name not in defined.get(node.module, ()) and name not in defined:
+                    yield name
+
+
+def is_ours(module: str) -> bool:
+    return module.split(".")[0] == "teia"
+
+
+def defined_names() -> dict[str, set[str]]:
+    """The names that each module of teia binds, by module; those of compiled ones are in their stubs."""
+    names = {module.name: bound_names(module.tree) for module in modules()}
+    for path in (ROOT / "teia").rglob("*.pyi"):
+        names[".".join(path.relative_to(ROOT).with_suffix("").parts)] = bound_names(ast.parse(path.read_text("utf-8")))
+    return names
+
+
+def bound_names(tree: ast.Module) -> set[str]:
+    """The names that the statements of a module bind, those in `if` and `try` too."""
+    found: set[str] = set()
+    for statement in tree.body:
+        if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found.add(statement.name)
+            continue
+        for node in ast.walk(statement):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                found.add(node.name)
+            elif isinstance(node, ast.alias):
+                found.add(node.asname or node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                found.add(node.id)
+    return found
+
+
 def ours() -> list[Module]:
     return [*modules("teia"), *modules("tests"), *modules("bench"), *modules("examples")]
 
@@ -69,6 +110,30 @@ def ours() -> list[Module]:
 def test_no_code_runs_what_it_is_given() -> None:
     wrong = [f"{module.path}: {what}" for module in ours() for what in dangers(module.tree)]
     assert not wrong, "\n".join(wrong)
+
+
+def test_every_name_that_is_imported_from_teia_exists() -> None:
+    """mypy reads teia/ alone, and an import in a function of a benchmark fails only when someone runs it."""
+    defined = defined_names()
+    users = [*modules("tests"), *modules("bench"), *modules("examples")]
+    wrong = [f"{module.path}: {name}" for module in users for name in missing_names(module, defined)]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("source", "missing"),
+    [
+        ("from teia.a import here, gone", ["teia.a.gone"]),
+        ("def f():\n    from teia.a import gone", ["teia.a.gone"]),
+        ("from teia import a, b", ["teia.b"]),
+        ("import teia.a, teia.b", ["teia.b"]),
+        ("from teia.b import here", ["teia.b.here"]),
+        ("import os\nfrom os import path", []),
+    ],
+)
+def test_a_missing_name_would_be_seen(source: str, missing: list[str]) -> None:
+    defined = {"teia": set[str](), "teia.a": bound_names(ast.parse("if x:\n    here = 1\ndef f():\n    gone = 1"))}
+    assert list(missing_names(Module("tests/x.py", "tests.x", ast.parse(source), 1), defined)) == missing
 
 
 def test_only_the_clock_reads_the_time() -> None:
