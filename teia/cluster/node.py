@@ -42,7 +42,7 @@ from teia.cluster.crawl.unsupported_settings import check_supported, ignored_set
 from teia.cluster.members.agreement import Agreement, agree, agree_on_pace, write_settings
 from teia.cluster.members.join import join
 from teia.cluster.members.session import NodeSession, Pace
-from teia.cluster.members.shared_files import fetch_files
+from teia.cluster.members.shared_files import fetch_files, remove_unused_copies
 from teia.cluster.nats.objects import Objects, open_objects
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire, connect
@@ -178,6 +178,7 @@ class Node:
                 folder, files = self._root.collection(self._collection), agreement.files
                 await call(fetch_files(wire, self._clock, self._shared, agreement.replicas, files, folder))
                 config = identity.own_settings(write_settings(self._root, agreement))
+                remove_unused_copies(folder, files)
                 self._make_cells(agreement, agreement.starts)
                 copies = await call(self._open_copies(agreement, config))
                 self._index = NodeIndex(self._root, config, self._librarian_settings(), self._clock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import signal
 from pathlib import Path
 
@@ -107,6 +108,9 @@ def test_files_of_one_machine_hold_for_all_nodes(
         done = await asyncio.to_thread(teia, "unblock", copies[0], "--data", str(nodes.data("a")))
         assert done.returncode == 0, done.stderr
         await until_async(lambda: all("list:" not in folder.config.read_text() for folder in folders), within_s=20)
+        # Of the two contents that the list had, the first one was removed when no crawl named it any more.
+        digests = [{path.name for path in folder.lists.iterdir() if path.is_dir()} for folder in folders]
+        assert all(hashlib.sha256(b"regex:/secret\n").hexdigest() not in each for each in digests)
         for process in nodes.processes.values():
             process.send_signal(signal.SIGTERM)
         await asyncio.to_thread(nodes.finish)

@@ -39,6 +39,7 @@ from teia.cluster.members.shared_files import (
     fetch_files,
     named_files,
     names_of_copies,
+    remove_unused_copies,
     share_files,
     topic_settings,
     without_lists,
@@ -243,6 +244,8 @@ class CommandReceiver:
         if self._lacks_settings(agreement):
             self.config = self._own_settings(write_settings(self._root, agreement))
             self._settings_edition = agreement.edition  # last: if they could not be written, the next look tries again
+            folder, here = self._root.collection(self._name), self.requests.here
+            remove_unused_copies(folder, agreement.files, None if here is None else here.crawl.config)
 
     def _lacks_settings(self, agreement: Agreement) -> bool:
         """Tell whether an agreement is the newest one that was read, and its settings are not in use yet."""

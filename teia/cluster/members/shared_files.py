@@ -6,13 +6,16 @@ folder before it uses the settings, and the teia.toml of its folder names these 
 another setting: nodes apply it as such, and readers of a folder need nothing else.
 
 Contents stay in NATS when no setting names them any more: a node that is about to write the same one must not lose it.
+Copies in a folder are removed then.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import re
+import shutil
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +23,7 @@ from pathlib import Path
 
 from teia.clock import Clock
 from teia.cluster.nats.wire import Wire, open_bucket
+from teia.config.load import to_toml
 from teia.config.sections import Config, FocusSettings
 from teia.crawler.keep_fresh.weights import weigher
 from teia.durable import disk_errors, write_atomically
@@ -34,6 +38,7 @@ PART_BYTES = 512 * 1024
 MAX_BYTES = MAX_LIST_BYTES
 """Limit on a content, of whichever kind: it is neither shared nor unpacked beyond it."""
 
+DIGEST = re.compile("[0-9a-f]{64}")
 WEIGHTS, TOPIC = "refresh.weights_file", "focus"
 """Names of files that are no rule list; a list is named by its rule."""
 
@@ -82,7 +87,7 @@ def path_of_copy(folder: CollectionFolder, file: str) -> Path:
     """
     digest, _, name = file.partition("/")
     is_name = name == Path(name).name and name not in {"", ".", ".."} and "\0" not in name
-    if not is_name or re.fullmatch("[0-9a-f]{64}", digest) is None:
+    if not is_name or DIGEST.fullmatch(digest) is None:
         raise ClusterError(f"{file!a} in the agreement is not the name of a shared file; give the file again")
     return folder.lists / digest / name
 
@@ -143,6 +148,15 @@ async def fetch_files(
                 is_same = topic.exists() and await asyncio.to_thread(topic.read_bytes) == data
             if not is_same:
                 await asyncio.to_thread(write_atomically, topic, data)
+
+
+def remove_unused_copies(folder: CollectionFolder, files: Mapping[str, str], running: Config | None = None) -> None:
+    """Remove the copies that neither the agreed files nor the settings of the running crawl name."""
+    used = " ".join(files.values()) + ("" if running is None else to_toml(running))
+    with contextlib.suppress(OSError):  # tried again with the next change or start
+        for path in folder.lists.iterdir() if folder.lists.is_dir() else ():
+            if DIGEST.fullmatch(path.name) and path.name not in used:
+                shutil.rmtree(path)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -13,7 +13,7 @@ import pytest
 from teia.cluster.crawl.settings import amend_settings, share_new_files
 from teia.cluster.members import shared_files
 from teia.cluster.members.agreement import VERSION, agree, amend_agreement, write_settings
-from teia.cluster.members.shared_files import BUCKET, fetch_files, share_files, with_copies
+from teia.cluster.members.shared_files import BUCKET, fetch_files, remove_unused_copies, share_files, with_copies
 from teia.cluster.nats.wire import open_bucket
 from teia.collections.settings import parse_edit
 from teia.config.load import load
@@ -175,6 +175,21 @@ def test_one_limit_holds_for_what_is_shared_and_what_is_unpacked(
                 await fetching
 
     nats.run(main())
+
+
+def test_copies_that_nobody_names_are_removed(tmp_path: Path) -> None:
+    folder = open_root(tmp_path / "a", create=True).collection("main")
+    old, running, agreed = (f"{number:064x}/list.txt" for number in range(3))
+    for file in (old, running, agreed):
+        (folder.lists / file).parent.mkdir(parents=True)
+        (folder.lists / file).write_text("a.test\n")
+    (folder.lists / "0.rules").write_text("")
+    of_crawl = with_copies(settings("list:/x"), {"list:/x": running}, folder)
+    remove_unused_copies(folder, {"list:/x": agreed}, of_crawl)
+    left = {path.name for path in folder.lists.iterdir()}
+    assert left == {"0.rules", *(file.partition("/")[0] for file in (running, agreed))}
+    remove_unused_copies(folder, {})
+    assert [path.name for path in folder.lists.iterdir()] == ["0.rules"]
 
 
 def test_weights_are_read_and_checked_where_they_are_named(nats: Nats, unique: str, tmp_path: Path) -> None:
