@@ -365,6 +365,12 @@ def change(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Settin
             " stopped",
             name=name,
         )
+        if is_in_cluster:
+            late = Message(
+                "the node of {name!r} has not answered yet: it may be reading files or learning a topic, and then makes"
+                " the change; check whether its process is stopped",
+                name=name,
+            )
         request = inbox.wait(number, clock, ANSWER_TIMEOUT_S, late)
     answer = None if request is None else request.answer
     if is_in_cluster and answer is None:

@@ -76,6 +76,8 @@ if TYPE_CHECKING:
     from teia.crawler.loop import Crawler
 
 PAUSED_BY_COMMAND = Message("asked to")
+CHANGE_S = 0.5
+"""Longest time for which a change of settings delays commands; it goes on in the background."""
 
 _log = logging.getLogger(__name__)
 
@@ -111,6 +113,8 @@ class CommandReceiver:
         self._stops = agreement.stops
         self._settings_edition = agreement.edition
         """The edition whose settings are in use."""
+        self._changing: tuple[Sequence[Edit], asyncio.Task[RequestAnswer]] | None = None
+        """The edits that this node is applying to the agreement."""
 
     # -- receiving commands --------------------------------------------------------------------------------
 
@@ -146,6 +150,9 @@ class CommandReceiver:
                         _log.warning("status not reported: %r", error)
                 await self._clock.sleep(POLL_S)
         finally:
+            if self._changing is not None:
+                self._changing[1].cancel()
+                await asyncio.gather(self._changing[1], return_exceptions=True)
             with contextlib.suppress(DiskFull):
                 inbox.end(self._name)
             inbox.close()
@@ -179,6 +186,18 @@ class CommandReceiver:
         """Apply edits to the agreement; return the answer."""
         if name != self._name:
             return None
+        # In a task of its own: to read large files, or to learn a topic, takes longer than commands may wait. The inbox
+        # repeats the request until it is answered, and holds later changes back meanwhile.
+        if self._changing is None or (self._changing[0] != edits and self._changing[1].done()):
+            self._changing = (edits, asyncio.get_running_loop().create_task(self._change(edits)))
+        changed, task = self._changing
+        await asyncio.wait({task}, timeout=CHANGE_S)
+        if changed != edits or not task.done():
+            return None
+        self._changing = None
+        return task.result()
+
+    async def _change(self, edits: Sequence[Edit]) -> RequestAnswer:
         try:
             edits, files = await self._thread.call(
                 share_new_files(self._wire, self._clock, self._shared, self.agreement, self._root, edits)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sqlite3
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,16 +19,18 @@ from teia.clock import WallClock
 from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.crawl import settings as crawl_settings
 from teia.cluster.crawl.settings import CommandReceiver
+from teia.cluster.members import shared_files
 from teia.cluster.members.agreement import Agreement, agree, amend_agreement, current_agreement, write_settings
-from teia.cluster.members.shared_files import share_files
+from teia.cluster.members.shared_files import read_files, share_files
 from teia.cluster.nats.thread import LoopThread
 from teia.collections import bulk
-from teia.collections.inbox import Inbox, RequestAnswer, RunBulkAction
+from teia.collections.inbox import ChangeSettings, GiveCommand, Inbox, RequestAnswer, RunBulkAction
 from teia.collections.settings import apply_edits, change, parse_edit
 from teia.config.load import load, to_toml
 from teia.config.sections import Config
 from teia.errors import ClusterError, DiskFull
 from teia.frontier.cell.bulk import BulkAction, BulkSelection
+from teia.records import Command, Edit
 from teia.store.root import Root, open_root
 from tests.cluster.conftest import Nats
 from tests.cluster.nodes import cluster
@@ -165,6 +170,49 @@ def test_commands_hold_while_a_file_that_the_settings_name_cannot_be_fetched(
     assert digest in folder.collection("main").config.read_text("utf-8")
 
 
+def test_a_change_that_takes_long_does_not_delay_commands(
+    folder: Root, nats: Nats, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, stops = tmp_path / "names.txt", list[int]()
+    is_reading, may_read = threading.Event(), threading.Event()
+    path.write_text("b.test\n")
+
+    def read_slowly(*given: Any) -> dict[str, tuple[str, bytes]]:
+        is_reading.set()
+        assert may_read.wait(30)
+        return read_files(*given)
+
+    monkeypatch.setattr(shared_files, "read_files", read_slowly)
+    with LoopThread() as thread, Inbox(folder.control) as inbox:
+        wire = thread.wait_for(nats.wire())
+        nats.wires.clear()
+        agreement = thread.wait_for(current_agreement(wire, nats.clock, unique, nats.count))
+        ours = CommandReceiver(
+            folder, unique, agreement, agreement.config, wire, thread, nats.clock, lambda: stops.append(1)
+        )
+
+        async def main() -> None:
+            serving = asyncio.create_task(ours.serve(0.2))
+            for edit in (f"scope.exclude+=list:{path}", "courtesy.delay_s=9"):
+                inbox.send("main", ChangeSettings((parse_edit(edit),)), time.time())
+            await until_async(is_reading.is_set)
+            for command in (Command.PAUSE, Command.STOP):
+                inbox.send("main", GiveCommand(command), time.time())
+            await until_async(lambda: stops and ours.agreement.paused)
+            assert len(inbox.pending("main", ChangeSettings)) == 2, "the second one waits for the first"
+            may_read.set()
+            await until_async(lambda: not inbox.pending("main", ChangeSettings))
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+        asyncio.run(main())
+        thread.wait_for(wire.end())
+        answers = [each.answer for each in inbox.recent("main", ChangeSettings, 2)]
+    assert answers == [RequestAnswer(now=("courtesy.delay_s",)), RequestAnswer(now=("scope.exclude",))]
+    assert len(ours.config.scope.exclude) == 1
+    assert ours.config.courtesy.delay_s == 9
+
+
 def test_a_node_that_leaves_when_all_is_done_is_not_commanded_to_keep_pages_fresh(
     nats: Nats, folder: Root, unique: str
 ) -> None:
@@ -176,12 +224,14 @@ def test_a_node_that_leaves_when_all_is_done_is_not_commanded_to_keep_pages_fres
         ours = CommandReceiver(
             folder, unique, agreement, agreement.config, wire, thread, nats.clock, lambda: None, once=True
         )  # fmt: skip
-        refused = asyncio.run(ours.change("main", [parse_edit("refresh.keep=true")]))
-        assert refused is not None
-        assert "--once" in refused.error
-        assert asyncio.run(ours.change("main", [parse_edit("courtesy.delay_s=7")])) == RequestAnswer(
-            now=("courtesy.delay_s",)
-        )
+
+        async def change(edits: Sequence[Edit]) -> RequestAnswer:
+            while (answer := await ours.change("main", edits)) is None:  # as the inbox does
+                pass
+            return answer
+
+        assert "--once" in asyncio.run(change([parse_edit("refresh.keep=true")])).error
+        assert asyncio.run(change([parse_edit("courtesy.delay_s=7")])) == RequestAnswer(now=("courtesy.delay_s",))
         thread.wait_for(wire.end())
 
 
