@@ -182,7 +182,7 @@ def test_menus_of_narrow_screens_are_opened(live: Live, browser: Browser, script
     assert page.is_visible("nav.sub li >> text=Subscriptions")
     assert page.is_visible(".top nav >> text=Lab")
     assert page.is_visible("text=Sign out")
-    assert not page.is_visible("summary")
+    until(lambda: not page.is_visible("summary"), "the menus are laid out for the wider screen")
     page.set_viewport_size(size)
     for address, shown, last in (("/lab", "Of the lab", "Reproduce"), ("/settings/users", "Users", "Changes")):
         page.goto(address)
