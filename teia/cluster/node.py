@@ -48,7 +48,7 @@ from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire, connect
 from teia.cluster.placing.balance import state_after
 from teia.cluster.placing.balancer import Balancer
-from teia.cluster.placing.cell_owners import CircleOrder, OwnerOverrides, why_moved
+from teia.cluster.placing.choose_node import CircleOrder, OwnerOverrides, why_moved
 from teia.cluster.placing.site_analyzer import Analyzer
 from teia.cluster.placing.site_strategies import ISOLATED, Strategy, strategy_named
 from teia.cluster.search.forget_after_split import SplitCleanup

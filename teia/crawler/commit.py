@@ -40,7 +40,7 @@ from teia.crawler.sites.aliases import AliasBook
 from teia.crawler.sites.soft404 import PROBE, probe_result, store_probe
 from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull
-from teia.frontier.cell import counted_links, mail, shorter_paths
+from teia.frontier.cell import in_link_counts, mail, shorter_paths
 from teia.frontier.cell.connection import RowKey
 from teia.frontier.cell.reconsider import END, progress, reconsider
 from teia.frontier.cell.rows import CaptureLocation, FoundUrl, PageRow, ProbeResult, QueuedUrl, SettledVisit, merge_via
@@ -486,7 +486,7 @@ class Committer:
             targets = link_targets(visit, named)
             # No difference to compute, and no set: a page read for the first time adds all of its links.
             if visit.is_first and cell.frontier.knows_links and named is result.links:
-                counted_links.store_first(cell.frontier, row_key, targets)
+                in_link_counts.store_first(cell.frontier, row_key, targets)
                 adds_all = bool(targets)
             else:
                 new = self._count(cell, links, row_key, targets)
@@ -537,15 +537,15 @@ class Committer:
         cell: Cell,
         links: dict[int, dict[LinkKey, FoundUrl]],
         row_key: RowKey,
-        targets: counted_links.Targets,
+        targets: in_link_counts.Targets,
     ) -> set[int]:
         """Store the set of a page's links and take back links that are gone; return the keys of new links."""
-        changed = counted_links.replace(cell.frontier, row_key, targets)
+        changed = in_link_counts.replace(cell.frontier, row_key, targets)
         for host, key in changed.gone:
             of_cell = links[self.cell_number(host)]
             same = of_cell.get((key,))
             if same is None:
-                of_cell[key,] = counted_links.removed_link(host, key)
+                of_cell[key,] = in_link_counts.removed_link(host, key)
             else:
                 same.in_links -= 1
         return changed.new

@@ -31,7 +31,7 @@ from teia.crawler.links import (
 )
 from teia.crawler.open_cell import Cell
 from teia.errors import StoreError
-from teia.frontier.cell import counted_links, mail, shorter_paths
+from teia.frontier.cell import in_link_counts, mail, shorter_paths
 from teia.frontier.cell.rows import FoundUrl
 from teia.records import LinkKind, Outcome
 from teia.store.reader import ArchiveReader
@@ -74,7 +74,7 @@ def _found(cell: Cell, page: shorter_paths.ShortenedPage, links: list[FoundLink]
     for link in links if page.status < 300 else ():
         if link.count and link.key != page.key:
             targets.setdefault(link.host, []).append(link.key)
-    new = counted_links.add(cell.frontier, (page.slot, page.host_id, page.key), targets)
+    new = in_link_counts.add(cell.frontier, (page.slot, page.host_id, page.key), targets)
     found = []
     for link in links:
         found.append(FoundUrl(link.host, link.key, link.tail, depth, int(link.key in new), hops, link.by))

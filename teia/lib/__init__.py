@@ -6,7 +6,7 @@
     csvtext         comma-separated values without formulas
     difference      the common parts of two sequences, in bounded time
     entry_points    functions that other processes run
-    fingerprints    64-bit fingerprints of texts that are nearly alike, their distance; a hash that ignores numbers
+    simhash         64-bit fingerprints of texts that are nearly alike, their distance; a hash that ignores numbers
     launch          program that gives another one its limits, and its end with its parent
     linearregex     regular expressions that no text makes slow
     message         sentences for people: a code with values, translated where they are read

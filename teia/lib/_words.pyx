@@ -191,7 +191,7 @@ cdef inline uint64_t _mixed(uint64_t value) noexcept nogil:
 
 
 cdef class Simhash:
-    """64 bits of a text over its shingles of three words. `kinds` has the kind of each octet (fingerprints.py)."""
+    """64 bits of a text over its shingles of three words. `kinds` has the kind of each octet (simhash.py)."""
 
     cdef uint8_t kinds[256]
     cdef uint64_t powers[POWERS]

@@ -1,7 +1,7 @@
 """`teia audit links`: in-links recounted, and compared with the count of every URL (docs/graph.md).
 
 The frontier counts links one by one as they appear and disappear. The audit recounts them page by page, from the links
-that each page's cell stores (counted_links.py). For pages read by an older teia, which stored none, it uses the
+that each page's cell stores (in_link_counts.py). For pages read by an older teia, which stored none, it uses the
 metadata record of their capture. Stored links are also compared with the capture: a counted link must be there. Links
 on their way between cells count as arrived.
 
@@ -34,7 +34,7 @@ from teia.crawler.links import MAX_OUTLINKS, outlinks_of
 from teia.crawler.sites.aliases import AliasBook
 from teia.crawler.start import open_crawls
 from teia.errors import StoreError
-from teia.frontier.cell import counted_links, mail
+from teia.frontier.cell import in_link_counts, mail
 from teia.frontier.cell.alias_evidence import pair_names
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.change_order import reorder_queue
@@ -125,10 +125,10 @@ class _Recount:
     def pages(self, number: int) -> Iterator[_Counted]:
         """Yield every page of a cell, with its links."""
         cell = self.cells[number]
-        has_table = counted_links.has_table(cell)
+        has_table = in_link_counts.has_table(cell)
         for page in _pages(cell, has_table=has_table):
             if page.stored is not None:
-                targets = counted_links.unpack(cell, page.stored)
+                targets = in_link_counts.unpack(cell, page.stored)
                 is_wrong = not self._matches_capture(number, page, targets)
                 if is_wrong:
                     archived = self._from_capture(number, page)
@@ -185,7 +185,7 @@ def _pages(cell: FrontierCell, *, has_table: bool) -> Iterator[_ReadPage]:
     """Yield every page in archive order."""
     for row_key, _, url, row, page in all_pages(cell):
         assert page is not None
-        stored = counted_links.load(cell, row_key) if has_table else None
+        stored = in_link_counts.load(cell, row_key) if has_table else None
         archived = (page.file, page.offset, page.length)
         yield _ReadPage(*row_key, url, row.depth, row.outcome, page.status, *archived, stored)
 
@@ -254,7 +254,7 @@ def _differing(cell: FrontierCell, tally: _Tally, in_transit: Counter[int]) -> I
     """
     refusing = refusing_hosts(cell)
     for first, last, keys, counts in tally.parts():
-        stored = counted_links.stored_counts(cell)
+        stored = in_link_counts.stored_counts(cell)
         while rows := list(islice(stored, ROWS_AT_ONCE)):
             table = np.array(rows, np.int64)
             table = table[(table[:, 2] >= first) & (table[:, 2] <= last)]
@@ -380,9 +380,9 @@ def repair_links(root: Root, name: str, clock: Clock) -> LinksAudit:
             for at in range(0, len(rows), ROWS_AT_ONCE):
                 with cell.transaction():
                     batch = rows[at : at + ROWS_AT_ONCE]
-                    counted_links.correct_counts(cell, [(row.expected, *row[:3]) for row in batch])
+                    in_link_counts.correct_counts(cell, [(row.expected, *row[:3]) for row in batch])
             with cell.transaction():
-                counted_links.mark_complete(cell)
+                in_link_counts.mark_complete(cell)
                 # The queue is sorted by the old counts.
                 if rows and cell.order.depends_on_links:
                     reorder_queue(cell, anew=True)
@@ -401,7 +401,7 @@ def _count_and_store(cell: FrontierCell, pages: Iterator[_Counted], tally: _Tall
                 by_host: dict[str, list[int]] = {}
                 for key, host in targets.items():
                     by_host.setdefault(host, []).append(key)
-                counted_links.store(cell, page.row_key, by_host)
+                in_link_counts.store(cell, page.row_key, by_host)
 
 
 @contextmanager

@@ -36,8 +36,8 @@ from teia.frontier.cell import site_statements
 from teia.frontier.cell.alias_evidence import alias_names, alias_row
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.tables import pending_log
+from teia.frontier.traps.detector import SHAPE, PatternState
 from teia.frontier.traps.pattern_table import HostPatterns
-from teia.frontier.traps.suspicion import SHAPE, PatternState
 from teia.lib.copy_fields import copy_fields
 from teia.lib.message import Message
 from teia.signals.trust import SignalKind, SignalSource

@@ -137,7 +137,7 @@ def _queued_last(lookup: Lookup, entry: UrlEntry) -> str:
 
 
 def _suspicion(lookup: Lookup, entry: UrlEntry) -> str:
-    """Return the suspicion against URLs like this one: the reason, and their pattern (frontier/traps/suspicion.py)."""
+    """Return the suspicion against URLs like this one: the reason, and their pattern (frontier/traps/detector.py)."""
     known = HostPatterns(entry.host, entry.host_id, slot_of(site_of(entry.host)))
     known.load(lookup.cells[entry.cell])
     pattern = known.get(entry.pattern)

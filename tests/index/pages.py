@@ -8,7 +8,7 @@ from pathlib import Path
 
 from teia.index.cell import CellIndex
 from teia.index.entry import Anchor, IndexEntry
-from teia.lib.fingerprints import simhash
+from teia.lib.simhash import simhash
 from teia.urls import host_of, key_of
 
 VISITED_S = 1_700_000_000

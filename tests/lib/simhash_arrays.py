@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from teia.lib.fingerprints import BASE, IDEOGRAPH, KINDS, SEPARATOR, WORD_WEIGHTS
+from teia.lib.simhash import BASE, IDEOGRAPH, KINDS, SEPARATOR, WORD_WEIGHTS
 
 BLOCK_SHINGLES = 1 << 15
 """Votes are counted in blocks, so that a large text needs little memory."""

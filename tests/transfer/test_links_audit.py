@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from teia.cli.data.audit import app
 from teia.clock import WallClock
 from teia.errors import StoreError
-from teia.frontier.cell import counted_links
+from teia.frontier.cell import in_link_counts
 from teia.frontier.cell.cell import FrontierCell
 from teia.lab.world import truth
 from teia.store.root import Root, open_root
@@ -211,7 +211,7 @@ def test_an_audit_finds_a_wrong_count_and_a_repair_fixes_it(tmp_path: Path) -> N
 
 def test_an_audit_finds_links_that_are_counted_and_do_not_exist(tmp_path: Path) -> None:
     crawled(tmp_path)
-    row = counted_links.pack({"d.test": [key_of(D)]})
+    row = in_link_counts.pack({"d.test": [key_of(D)]})
     write(tmp_path, f"UPDATE outlinks SET targets = x'{row.hex()}' WHERE key = {key_of(B)}")
     found = audit_links(root_of(tmp_path), "main")
     assert f"{B}: counted links are missing in its capture" in found.details

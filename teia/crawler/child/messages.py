@@ -116,7 +116,7 @@ class FocusJudgement(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class ReadResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Result of a child. `digest` and `text_digest` are sha256; `members` are the archive's records, concatenated.
 
-    `outline` is of the text without its digits (fingerprints.py); `traps` counts links by the rule that refused them.
+    `outline` is of the text without its digits (simhash.py); `traps` counts links by the rule that refused them.
     `entry` is the page's index entry (index/entry.py). `sketch` is of the text, if the page was visited before
     (refresh/mask.py). `reported` holds the statements of a sitemap or feed, if the collection uses signals. By default
     it is the result of reading nothing.

@@ -41,7 +41,7 @@ from teia.frontier.cell.schema import AS_SITEMAP
 from teia.frontier.queue.order import NO_KIND, TOP_SCORE, Hint
 from teia.frontier.rules.scope import Scope, compile_scope
 from teia.index.entry import encode_entry
-from teia.lib.fingerprints import outline
+from teia.lib.simhash import outline
 from teia.parse.decode import decode
 from teia.parse.document import ParseOptions
 from teia.parse.headers import Headers, parse_head

@@ -64,7 +64,7 @@ from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.retry import RETRY_RULES
 from teia.frontier.queue.schedule import HostQueue
 from teia.frontier.tables.pages import find_url_at
-from teia.lib.fingerprints import distance
+from teia.lib.simhash import distance
 from teia.records import Outcome
 from teia.urls import cell_of, host_to_cell, key_of, site_of, slot_of, split
 

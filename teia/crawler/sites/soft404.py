@@ -21,8 +21,8 @@ from teia.frontier.cell.rows import ProbeResult, QueuedUrl, url_from
 from teia.frontier.cell.soft404 import load_probe, mark_soft404s, probe_path, save_probe, suspect_pages
 from teia.frontier.queue.retry import RETRY_RULES
 from teia.frontier.queue.schedule import HostQueue
-from teia.lib.fingerprints import distance
 from teia.lib.message import Message
+from teia.lib.simhash import distance
 from teia.records import Outcome
 from teia.urls import key_of, split
 

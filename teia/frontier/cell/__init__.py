@@ -11,7 +11,7 @@ take             read URLs from the queue on disk into memory
 mail             links for other cells: outbox and delivery
 shorter_paths    pages found nearer to a seed than when they were read
 trails           the path to a URL, for orders that need it
-counted_links    the links of each page that are counted as in-links
+in_link_counts   the links of each page that are counted as in-links
 histories        histories of revisited pages and their hosts
 revisits         the queue of known pages by due time
 revisit_all      visit all known pages once more

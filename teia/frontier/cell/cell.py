@@ -3,7 +3,7 @@
 One process writes a cell, through one connection, in transactions that the group commit opens. Links *merge*: a URL
 that one more page links to has one more in-link and may be less deep. A new URL that is still queued then moves up
 in its host's queue if the collection's order says so (T1, F1). A link that disappeared from its page
-(counted_links.py) lowers the count again. This module knows nothing about time, politeness or the network.
+(in_link_counts.py) lowers the count again. This module knows nothing about time, politeness or the network.
 
 The counters `known` and `queued` are kept in the `meta` table by the same transactions, because counting ten
 million rows takes seconds.
@@ -111,7 +111,7 @@ class FrontierCell(CellConnection):
             self.changes = self.last_change()
             """Number of changes as of the last transaction; unlike `last_change`, any thread may read it."""
             self.new_links: list[tuple[int, int, int, bytes]] = []
-            """Rows of counted links that this transaction adds (counted_links.py)."""
+            """Rows of counted links that this transaction adds (in_link_counts.py)."""
             self.knows_links = bool(self.meta("outlinks"))
             """True if the counted links of every page are stored; False where an older teia has read some pages."""
 
@@ -246,7 +246,7 @@ class FrontierCell(CellConnection):
         if watch is not None:
             watch.begin_batch(links, now_s)
         for *row_key, sequence, item in links:
-            # No tail: pages no longer link to this URL (counted_links.removed_link).
+            # No tail: pages no longer link to this URL (in_link_counts.removed_link).
             if not item.tail:
                 removed.append((row_key, item.in_links))
                 continue

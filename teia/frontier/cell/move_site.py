@@ -72,7 +72,7 @@ class SiteRows(msgspec.Struct, array_like=True, frozen=True):
     rows: list[tuple[str, list[Row]]]
     is_last: bool
     knows_links: bool = False
-    """True if the counted links of every page are stored in the sender's cell (counted_links.py)."""
+    """True if the counted links of every page are stored in the sender's cell (in_link_counts.py)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ alone (`RENAMED`) and is migrated when it is opened; any other is refused.
             their texts; the same of hosts, with the trust in their validators (histories.py)
     site_statements, statement_sources, signal_trust  sites' reports of their pages' changes, and the trust in them
             (site_statements.py)
-    outlinks  the links of each page that are counted in `in_links` (counted_links.py)
+    outlinks  the links of each page that are counted in `in_links` (in_link_counts.py)
     shorter_paths  pages whose links lie nearer to a seed than is recorded (shorter_paths.py)
     log     rows of the fetch log not yet rolled out to Parquet
     outbox  links for other cells, until those have them; `inbox` is the last number received from each sender

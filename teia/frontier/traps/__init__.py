@@ -3,7 +3,7 @@
 shapes         URL shapes without end
 patterns       the pattern that many URLs share
 pattern_table  a host's patterns, in memory and on disk
-suspicion      which patterns are traps
+detector       which patterns are traps
 watch          park URLs of suspected patterns
 spellings      other spellings of one URL
 """

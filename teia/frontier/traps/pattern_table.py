@@ -9,8 +9,8 @@ from dataclasses import astuple, dataclass, field
 import msgspec
 
 from teia.frontier.cell.connection import CellConnection
+from teia.frontier.traps.detector import Pattern, PatternState, Tally, WatchReason
 from teia.frontier.traps.patterns import wider
-from teia.frontier.traps.suspicion import Pattern, PatternState, Tally, WatchReason
 
 MAX_PATTERNS = 128
 """Greatest number of patterns of one host; later ones count as the pattern `other`."""

@@ -1,7 +1,7 @@
 """Patterns: the shapes that many URLs share.
 
 A server makes its URLs from a few templates, and a trap is a template that never ends. So teia learns about traps
-by *pattern* (suspicion.py). A pattern stands for all URLs that differ only in numbers, words and values:
+by *pattern* (detector.py). A pattern stands for all URLs that differ only in numbers, words and values:
 
     /noticias/a-ponte-velha-1234.html     /noticias/w0.html
     /agenda/2026/11  /agenda/2026-11      /agenda/0/0  /agenda/d

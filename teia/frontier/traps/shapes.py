@@ -2,7 +2,7 @@
 
 The rules are data: a name, which is shown to a user who asks why a URL was not fetched, and an expression over the
 path or the query. Limits on length, segments and depth come from the configuration. Traps without a telling shape
-are recognised by their pages (suspicion.py); the rest is stopped by the budgets of host and site.
+are recognised by their pages (detector.py); the rest is stopped by the budgets of host and site.
 """
 
 from __future__ import annotations

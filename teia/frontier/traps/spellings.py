@@ -3,7 +3,7 @@
 Canonical form (urls.py) changes only what cannot matter. Some servers accept more: any letter case, `index.html` or
 its folder, parameters in any order and number, any session id. Others do not, so nothing is assumed. A URL that
 differs from a known one only in its spelling waits behind all others of its host. A few of them are read, and only
-if their pages all equal the known ones are the others left out (suspicion.py).
+if their pages all equal the known ones are the others left out (detector.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The watch for traps: the stored patterns of each host, and the URLs that wait or are given up because of them.
 
-    patterns     one row for each pattern of a requested host (suspicion.py describes them)
+    patterns     one row for each pattern of a requested host (detector.py describes them)
     text_hashes  hashes of all texts a host has served; a page with one of them has nothing new
     spellings    hashes of plain spellings (spellings.py) of which another one was found first
 
@@ -35,10 +35,7 @@ from teia.frontier.cell.schema import (
     STATE_EXCLUDED,
     STATE_QUEUED,
 )
-from teia.frontier.traps.pattern_table import HostPatterns
-from teia.frontier.traps.patterns import FAR, REPEATS, is_variant, pattern_of, years_away
-from teia.frontier.traps.spellings import plain_of
-from teia.frontier.traps.suspicion import (
+from teia.frontier.traps.detector import (
     DOUBT_COST,
     FOREIGN_COST,
     SHAPE,
@@ -48,6 +45,9 @@ from teia.frontier.traps.suspicion import (
     PatternState,
     WatchReason,
 )
+from teia.frontier.traps.pattern_table import HostPatterns
+from teia.frontier.traps.patterns import FAR, REPEATS, is_variant, pattern_of, years_away
+from teia.frontier.traps.spellings import plain_of
 from teia.records import Outcome
 from teia.urls import key_of, site_of, slot_of
 

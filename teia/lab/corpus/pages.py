@@ -27,7 +27,7 @@ from teia.lab.world.spec import WorldSpec
 from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.urlspace import UrlSpace
 from teia.lab.world.world import World
-from teia.lib.fingerprints import simhash
+from teia.lib.simhash import simhash
 from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of
 
 PAGES_PER_HOST = 50

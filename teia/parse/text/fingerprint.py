@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from teia.lib.fingerprints import simhash
+from teia.lib.simhash import simhash
 from teia.parse.text.normal import normal_octets, normalised
 from teia.urls import split
 

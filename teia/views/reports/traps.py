@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from teia.frontier.tables.counts import suspects_by_pattern
+from teia.frontier.traps.detector import SHAPE, Pattern, PatternState
 from teia.frontier.traps.pattern_table import HostPatterns, suspicious_hosts
-from teia.frontier.traps.suspicion import SHAPE, Pattern, PatternState
 from teia.lib.message import Message
 from teia.views.reports.source import OpenCell, Source
 

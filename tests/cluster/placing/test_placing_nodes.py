@@ -19,7 +19,7 @@ from teia.clock import WallClock
 from teia.cluster.members.session import NodeState
 from teia.cluster.nats.wire import connect
 from teia.cluster.placing.balancer import node_loads
-from teia.cluster.placing.cell_owners import DecidedTransfer, OwnerOverrides, RingDocument
+from teia.cluster.placing.choose_node import DecidedTransfer, OwnerOverrides, RingDocument
 from teia.cluster.views.status import node_states
 from teia.lab.server.witness import early_requests
 from teia.lab.world.hosts import make_hosts

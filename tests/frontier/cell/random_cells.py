@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
-from teia.frontier.cell import counted_links
+from teia.frontier.cell import in_link_counts
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import CaptureLocation, FoundUrl, PageRow, QueuedUrl, SettledVisit
 from teia.frontier.cell.schema import STATE_DONE, STATE_EXCLUDED, STATE_FAILED, STATE_QUEUED
@@ -88,4 +88,4 @@ def _settle(cell: FrontierCell, chance: random.Random, host_id: int, host: str, 
     settled = SettledVisit(host_id, item, "200", state, now_s, now_s + 1, page, place)
     cell.settle(settled, host)
     links = [_found(chance) for _ in range(chance.randrange(3))]
-    counted_links.replace(cell, row_key, {link.host: {link.key} for link in links})
+    in_link_counts.replace(cell, row_key, {link.host: {link.key} for link in links})

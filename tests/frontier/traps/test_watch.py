@@ -13,9 +13,9 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl, PageRow, QueuedUrl, tail_of
 from teia.frontier.cell.schema import BY_LINK, BY_SITEMAP, LANE_LATER, LANE_NEW, STATE_DONE
 from teia.frontier.cell.take import read_lane_urls
-from teia.frontier.traps.suspicion import PatternState, WatchReason
+from teia.frontier.traps.detector import PatternState, WatchReason
 from teia.frontier.traps.watch import TrapWatch
-from teia.lib.fingerprints import outline
+from teia.lib.simhash import outline
 from teia.urls import key_of
 from tests.frontier.cells import (
     HOST,

@@ -19,7 +19,7 @@ def rows(*simhashes: int, digests: list[int] | None = None) -> Rows:
     return found
 
 
-def test_fingerprints_that_differ_in_three_bits_are_alike_and_in_four_not() -> None:
+def test_simhash_that_differ_in_three_bits_are_alike_and_in_four_not() -> None:
     assert leaders_of(rows(0b1_0000, 0b1_0111)) == [0, 0]
     assert leaders_of(rows(0b1_0000, 0b1_1111)) == [0, 1]
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from teia.frontier.cell.schema import FOUND_BY, STATE_NAMES
+from teia.frontier.traps.detector import WatchReason
 from teia.frontier.traps.shapes import TRAP_RULES
-from teia.frontier.traps.suspicion import WatchReason
 from teia.views import reports
 from teia.views.reports.catalogue import REPORTS, unit_of
 from teia.views.reports.outcomes import DESCRIPTIONS

@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.lib.fingerprints import OUTLINE_BYTES, distance, outline, simhash
+from teia.lib.simhash import OUTLINE_BYTES, distance, outline, simhash
 from tests.lib.simhash_arrays import simhash_by_arrays
 
 WORDS = [f"word{number}" for number in range(400)]
@@ -18,7 +18,7 @@ def text_of(seed: int, words: int = 1_000) -> list[str]:
     return [chance.choice(WORDS) for _ in range(words)]
 
 
-def test_fingerprints_on_disk_stay_valid() -> None:
+def test_simhash_on_disk_stay_valid() -> None:
     assert simhash("the quick brown fox jumps over the lazy dog") == 15870826075326222118
 
 

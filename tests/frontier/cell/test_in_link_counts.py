@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.errors import CorruptFile
-from teia.frontier.cell import counted_links
+from teia.frontier.cell import in_link_counts
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl, PageRow, SettledVisit
 from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
@@ -32,55 +32,55 @@ def cell(tmp_path: Path) -> Iterator[FrontierCell]:
 
 
 def back(url: str) -> FoundUrl:
-    return counted_links.removed_link(HOST, key_of(url))
+    return in_link_counts.removed_link(HOST, key_of(url))
 
 
 @given(targets=st.dictionaries(st.sampled_from(["a.test", "b.test", "ação.test"]), st.lists(KEYS, min_size=1)))
 def test_targets_are_read_as_they_were_kept(targets: dict[str, list[int]]) -> None:
     of_key = {key: host for host, keys in sorted(targets.items()) for key in keys}
-    assert counted_links.unpack(None, counted_links.pack(targets)) == of_key  # type: ignore[arg-type]  # names a broken file
+    assert in_link_counts.unpack(None, in_link_counts.pack(targets)) == of_key  # type: ignore[arg-type]  # names a broken file
 
 
 def test_only_changed_links_are_returned(cell: FrontierCell) -> None:
     with cell.transaction():
-        assert counted_links.replace(cell, PLACE, {"a.test": [1, 2], "b.test": [3]}) == ({1, 2, 3}, [])
-        assert counted_links.replace(cell, PLACE, {"b.test": [3], "a.test": [2, 1, 1]}) == (set(), [])
-        assert counted_links.replace(cell, PLACE, {"a.test": [2], "c.test": [4]}) == (
+        assert in_link_counts.replace(cell, PLACE, {"a.test": [1, 2], "b.test": [3]}) == ({1, 2, 3}, [])
+        assert in_link_counts.replace(cell, PLACE, {"b.test": [3], "a.test": [2, 1, 1]}) == (set(), [])
+        assert in_link_counts.replace(cell, PLACE, {"a.test": [2], "c.test": [4]}) == (
             {4},
             [("a.test", 1), ("b.test", 3)],
         )
-        assert counted_links.add(cell, PLACE, {"a.test": [2, 5]}) == {5}
-        assert sorted(counted_links.replace(cell, PLACE, {}).gone) == [("a.test", 2), ("a.test", 5), ("c.test", 4)]
-        assert counted_links.replace(cell, PLACE, {}) == (set(), [])
-        assert counted_links.load(cell, PLACE) is None
+        assert in_link_counts.add(cell, PLACE, {"a.test": [2, 5]}) == {5}
+        assert sorted(in_link_counts.replace(cell, PLACE, {}).gone) == [("a.test", 2), ("a.test", 5), ("c.test", 4)]
+        assert in_link_counts.replace(cell, PLACE, {}) == (set(), [])
+        assert in_link_counts.load(cell, PLACE) is None
 
 
 def test_first_links_are_stored_with_the_transaction_and_seen_within_it(cell: FrontierCell) -> None:
     other = (1, 1, 5)
     with cell.transaction():
-        counted_links.store_first(cell, PLACE, {"a.test": [2, 1]})
-        counted_links.store_first(cell, other, {})
-        assert counted_links.replace(cell, PLACE, {"a.test": [2]}) == (set(), [("a.test", 1)])
-        counted_links.store_first(cell, other, {"b.test": [3]})
-    assert counted_links.load(cell, other) == counted_links.pack({"b.test": [3]})
+        in_link_counts.store_first(cell, PLACE, {"a.test": [2, 1]})
+        in_link_counts.store_first(cell, other, {})
+        assert in_link_counts.replace(cell, PLACE, {"a.test": [2]}) == (set(), [("a.test", 1)])
+        in_link_counts.store_first(cell, other, {"b.test": [3]})
+    assert in_link_counts.load(cell, other) == in_link_counts.pack({"b.test": [3]})
 
 
 def test_a_row_of_a_page_that_was_never_stored_does_not_stop_its_first_visit(cell: FrontierCell) -> None:
     """An earlier version left such rows, and the insert of the first visit then failed again and again."""
     with cell.transaction():
-        counted_links.store(cell, PLACE, {"a.test": [9]})
+        in_link_counts.store(cell, PLACE, {"a.test": [9]})
     with cell.transaction():
-        counted_links.store_first(cell, PLACE, {"a.test": [1]})
-    assert counted_links.load(cell, PLACE) == counted_links.pack({"a.test": [1]})
+        in_link_counts.store_first(cell, PLACE, {"a.test": [1]})
+    assert in_link_counts.load(cell, PLACE) == in_link_counts.pack({"a.test": [1]})
 
 
 def test_first_links_of_a_transaction_that_failed_are_forgotten(cell: FrontierCell) -> None:
     with suppress(KeyError), cell.transaction():
-        counted_links.store_first(cell, PLACE, {"a.test": [1]})
+        in_link_counts.store_first(cell, PLACE, {"a.test": [1]})
         raise KeyError
     with cell.transaction():
         pass
-    assert counted_links.load(cell, PLACE) is None
+    assert in_link_counts.load(cell, PLACE) is None
 
 
 def test_settling_tells_the_first_answer_of_a_page_from_later_ones_and_from_pages_not_kept(cell: FrontierCell) -> None:
@@ -102,15 +102,15 @@ def test_a_page_whose_first_try_failed_counts_in_a_folder_of_an_older_version(ce
         settle(cell, item, state, str(status), time_s=NOW_S + status, learnt=PageRow(status, bytes(32)))
     place = cell.db.execute("SELECT slot, host_id, key FROM urls").fetchone()
     with cell.transaction():
-        assert counted_links.replace(cell, place, {"a.test": [1]}) == ({1}, [])
+        assert in_link_counts.replace(cell, place, {"a.test": [1]}) == ({1}, [])
 
 
 def test_what_cannot_be_read_names_the_file(cell: FrontierCell) -> None:
     with cell.transaction():
-        counted_links.replace(cell, PLACE, {"a.test": [1]})
+        in_link_counts.replace(cell, PLACE, {"a.test": [1]})
         cell.db.execute("UPDATE outlinks SET targets = x'c1'")
         with pytest.raises(CorruptFile, match=r"frontier\.sqlite"):
-            counted_links.replace(cell, PLACE, {"a.test": [2]})
+            in_link_counts.replace(cell, PLACE, {"a.test": [2]})
 
 
 def test_a_link_taken_back_lowers_the_count_and_tells_nothing_else(cell: FrontierCell) -> None:
@@ -152,9 +152,9 @@ def test_cells_of_before_get_the_table_and_know_that_they_lack_rows(tmp_path: Pa
     made.db.execute("DELETE FROM meta WHERE name = 'outlinks'")
     made.close()
     reading = FrontierCell(path, read_only=True)
-    assert not counted_links.has_table(reading)
+    assert not in_link_counts.has_table(reading)
     reading.close()
     opened = FrontierCell(path)
-    assert counted_links.has_table(opened)
+    assert in_link_counts.has_table(opened)
     assert not opened.knows_links
     opened.close()

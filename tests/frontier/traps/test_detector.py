@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from teia.frontier.traps.suspicion import (
+from teia.frontier.traps.detector import (
     FIRST_CREDIT,
     FOLLOWED,
     FOLLOWED_ALONE,
