@@ -96,7 +96,9 @@ class Trust:
         has_moved = True
         if all(modified):
             has_moved = modified[0] != modified[1]
-            self.dates.note(bytes_changed=bytes_changed, page_changed=page_changed, moved=has_moved)
+            # Audits bring many unchanged pages, whose dates prove nothing.
+            if bytes_changed or has_moved:
+                self.dates.note(bytes_changed=bytes_changed, page_changed=page_changed, moved=has_moved)
         if all(etag):
             # Weak comparison (RFC 9110, 8.8.3.2): a server may send the same tag as weak after compression.
             before, now = (each.removeprefix("W/") for each in etag)

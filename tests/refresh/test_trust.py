@@ -107,6 +107,16 @@ def test_a_constant_date_beside_a_true_etag_hides_nothing() -> None:
     assert Trust(dates=trust.dates).hides_changes, "without an ETag, it would"
 
 
+def test_the_date_of_a_page_that_did_not_change_proves_nothing() -> None:
+    trust = Trust()
+    for _ in range(MIN_COMPARED):
+        trust.note(**changed(False), modified=(MONDAY, MONDAY))
+    assert not trust.dates.is_trusted
+    for _ in range(MIN_COMPARED):
+        trust.note(**changed(True), modified=(MONDAY, TUESDAY))
+    assert trust.dates.is_trusted
+
+
 def test_changes_of_bytes_that_an_older_version_counted_accuse_nobody() -> None:
     """Its records lack the mark, and counted a clock that ticks under a constant ETag."""
     old = struct.pack("<6H", 100, 1, 60, 100, 2, 60)

@@ -79,23 +79,25 @@ def links_with_port(*hosts_and_paths: str) -> Page:
 
 @pytest.fixture(scope="module")
 def www(tmp_path_factory: pytest.TempPathFactory) -> Crawled:
-    """A crawl of a site under two names, at two addresses."""
-    pages = site(30)
-    return crawl_web(
-        ScriptedWeb({"www.x.test": pages, "x.test": pages}), tmp_path_factory.mktemp("www"), "www.x.test/", "x.test/"
-    )
+    """A crawl of a site under two names, at two addresses.
+
+    The delay leaves a commit time to be made before the next page is requested, on a busy machine too.
+    """
+    pages, folder = site(30), tmp_path_factory.mktemp("www")
+    web = ScriptedWeb({"www.x.test": pages, "x.test": pages})
+    return crawl_web(web, folder, "www.x.test/", "x.test/", courtesy__delay_s=0.2)
 
 
 def test_www_and_the_bare_name_are_one_site(www: Crawled) -> None:
     assert www.crawls[0].state is CrawlState.FINISHED
     assert pages_asked(www, "x.test") == {"/", *(f"/{n}" for n in range(1, 30))}
-    assert len(pages_asked(www, "www.x.test")) <= 10, "three pages that prove it, and what was asked before the commit"
+    assert len(paths(www, "www.x.test")) <= 6, "robots.txt, three pages that prove it, and what was under way"
 
 
 def test_every_url_of_an_alias_says_where_it_went(www: Crawled) -> None:
     outcomes = www.outcomes()
     left_out = [url for url, outcome in outcomes.items() if outcome == "alias"]
-    assert len(left_out) == 30 - len(pages_asked(www, "www.x.test"))
+    assert len(left_out) >= 25
     assert all(url.startswith("www.x.test/") for url in left_out)
     assert all(outcomes[url.removeprefix("www.")] == "200" for url in left_out)
     with Lookup(open_root(www.data), "main") as lookup:

@@ -80,7 +80,7 @@ def test_a_part_of_each_host_stands_for_all_of_it(tmp_path: Path, monkeypatch: p
     assert max(host.size for host in world.hosts) > 30 * min(host.size for host in world.hosts)
     found, true = [], []
     with fresh_web(world, tmp_path, courtesy__delay_s=SLOT_S) as web:
-        web.run(2, SLOT_S)
+        web.run(4, SLOT_S)
         for _ in range(6):
             web.run(0.25, SLOT_S)
             found.append(

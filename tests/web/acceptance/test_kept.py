@@ -68,11 +68,7 @@ def true_share(web: FreshWeb) -> float:
 
 
 def test_the_truth_is_within_the_estimates_interval_and_the_parts_add_up(kept: Kept) -> None:
-    """19: at 85% of the points at least; what is lost adds up to what is not fresh.
-
-    The aim is 90%. Over five seeds it is 88%, because a third of the pages change in bursts, which the model of rates
-    does not know: the estimate is 1 to 4 points too high (docs/keep-fresh.md).
-    """
+    """19: at 90% of the points at least; what is lost adds up to what is not fresh."""
     assert len(kept.points) >= 18
     within = []
     for true, said in kept.points:
@@ -82,7 +78,7 @@ def test_the_truth_is_within_the_estimates_interval_and_the_parts_add_up(kept: K
         within.append(abs(true - said.fresh) <= said.fresh_error)
         lost = said.lost.courtesy + said.lost.learning + said.lost.schedule + said.lost.failures
         assert said.fresh + lost == pytest.approx(1.0, abs=1e-5)
-    assert sum(within) >= 0.85 * len(within), " ".join(
+    assert sum(within) >= 0.9 * len(within), " ".join(
         f"{true:.3f}:{said.fresh:.3f}±{said.fresh_error:.3f}" for true, said in kept.points
     )
     spread = max(true for true, _ in kept.points) - min(true for true, _ in kept.points)
