@@ -104,6 +104,18 @@ def test_a_full_group_is_committed_and_an_empty_one_is_not(owned: Owned) -> None
     assert crawl.wants_commit(later)
 
 
+def test_a_visit_waits_a_moment_for_others_to_be_committed_with(tmp_path: Path) -> None:
+    """T11: one transaction for many visits; a transaction for each would make the database the bottleneck."""
+    with offline_crawl(WEB, tmp_path, "http://a.test/") as offline:
+        owned = Owned(offline, one_machine)
+        crawl, ended = owned.crawl, owned.now + REFILL_PAUSE_S
+        crawl._seeds, crawl._must_reevaluate = [], False
+        owned.visit()
+        crawl.conclude(owned.visit(), ended)
+        assert not crawl.wants_commit(ended + crawl.config.commit.every_s / 2), "another visit is under way"
+        assert crawl.wants_commit(ended + 2 * crawl.config.commit.every_s)
+
+
 def test_a_group_whose_commit_failed_is_committed_again_at_once(owned: Owned) -> None:
     crawl = owned.crawl
     crawl.take_group(owned.now)

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from teia.collections.settings import check
-from teia.config.sections import CollectionSettings, Config, LimitSettings, ScopeSettings
+from teia.config.sections import CollectionSettings, Config, CourtesySettings, LimitSettings, ScopeSettings
 from teia.crawler.child.messages import decode_settings
-from teia.crawler.compiled_settings import CompiledSettings, compile_settings, remove_old_copies, seeds_of
+from teia.crawler.compiled_settings import CompiledSettings, compile_settings, remove_old_copies, seeds_of, user_agent
 from teia.errors import ConfigError
 from teia.frontier.cell.reconsider import ReconsideredUrl
 from teia.frontier.cell.schema import AS_SITEMAP, BY_LINK, BY_REQUISITE, BY_SEED
 from teia.frontier.rules.scope import compile_scope
+from teia.version import __version__
 
 
 def config(**scope: object) -> Config:
@@ -112,3 +113,13 @@ def test_a_bare_word_is_no_seed(seed: str) -> None:
 @pytest.mark.parametrize("seed", ["example.org", "localhost:8000", "127.0.0.1", "[::1]:80", "http://intranet/"])
 def test_what_may_be_a_host_is_a_seed(seed: str) -> None:
     assert len(seeds_of(Config(CollectionSettings(seeds=(seed,))))) == 1
+
+
+# ---- who is crawling ------------------------------------------------------------------------------------------------
+
+
+def test_requests_name_the_crawler_and_whom_to_ask_about_it() -> None:
+    """T9: product and version, and a contact where an operator of a server finds a person."""
+    courtesy = CourtesySettings(user_agent="arquivo", contact="https://arquivo.example/bot")
+    assert user_agent(courtesy) == f"arquivo/{__version__} (+https://arquivo.example/bot)"
+    assert user_agent(CourtesySettings()).startswith("teia/")
