@@ -176,6 +176,8 @@ class Page(PageContent):
     text_digest: str = ""
     simhash: int = 0
     truncated: str = ""
+    images: int = 0
+    mail_links: int = 0
 
 
 class Command(StrEnum):

@@ -63,6 +63,8 @@ def log_row(visit: ActiveVisit, archived: CaptureLocation) -> FetchRow | None:
         "links_in_scope": result.links_seen - result.links_out_of_scope,
         "links_unindexable": result.links_unindexable,
         "truncated": result.truncated or None,
+        "images": result.images,
+        "mail_links": result.mail_links,
     }  # fmt: skip
     return FetchRow(
         started=fetched.started_s,

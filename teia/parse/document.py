@@ -45,13 +45,15 @@ class Findings(PageContent):
     """Findings of one processor; all fields are optional, and their order stays: users' processors may rely on it.
 
     Findings of several processors are merged: the first non-empty text of each field counts, links and entries are
-    joined, flags add up. `truncated` names the parts that were cut: `depth`, `links`, `pages` …
+    joined, flags and counts add up. `truncated` names the parts that were cut: `depth`, `links`, `pages` …
     """
 
     entries: tuple[ListedUrl, ...] = ()
     noindex: bool = False
     nofollow: bool = False
     truncated: tuple[str, ...] = ()
+    images: int = 0
+    mail_links: int = 0
 
 
 class Document:

@@ -124,6 +124,8 @@ def _merge(findings: list[Findings]) -> Findings:
         noindex=any(each.noindex for each in findings),
         nofollow=any(each.nofollow for each in findings),
         truncated=tuple(dict.fromkeys(name for each in findings for name in each.truncated)),
+        images=sum(each.images for each in findings),
+        mail_links=sum(each.mail_links for each in findings),
     )
 
 
@@ -158,4 +160,6 @@ def _page(document: Document, decoded: Decoded, found: Findings, failed: Sequenc
         text_digest=prints.text_digest,
         simhash=prints.simhash,
         truncated=" ".join(dict.fromkeys(cut)),
+        images=found.images,
+        mail_links=found.mail_links,
     )

@@ -29,7 +29,10 @@ _FILE = re.compile(r"fetches-(\d{8,})\.parquet")
 
 
 class FetchRow(NamedTuple):
-    """One fetch. The order of the fields is the order of the columns everywhere; None is null."""
+    """One fetch. The order of the fields is the order of the columns everywhere; None is null.
+
+    New fields go to the end: rows that an older teia wrote are shorter, and are read with None for the rest.
+    """
 
     started: float
     ended: float
@@ -65,6 +68,8 @@ class FetchRow(NamedTuple):
     warc_file: str | None = None
     warc_offset: int | None = None
     warc_length: int | None = None
+    images: int | None = None
+    mail_links: int | None = None
 
 
 # ---- questions ------------------------------------------------------------------------------------------------------

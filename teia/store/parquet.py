@@ -70,6 +70,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("warc_file", pa.string(), "WARC file of the response or revisit record"),
     Column("warc_offset", pa.int64(), "offset of the record in the file"),
     Column("warc_length", pa.int64(), "compressed length of the record"),
+    Column("images", pa.int32(), "number of image tags of a web page"),
+    Column("mail_links", pa.int32(), "number of e-mail addresses that a web page links to"),
 )
 SCHEMA = pa.schema([(column.name, column.arrow) for column in COLUMNS], metadata={"teia.fetchlog": VERSION})
 
@@ -88,6 +90,18 @@ def _array(values: Sequence[Any], column: Column) -> Any:
     if column.arrow == pa.bool_():
         return pa.array([None if value is None else bool(value) for value in values], pa.bool_())
     return pa.array(values, column.arrow)
+
+
+def with_all_columns(batch: Any) -> Any:
+    """Return rows of a file with all columns of the log; those that an older teia did not write are null."""
+    present = set(batch.schema.names)
+    arrays = [
+        batch.column(column.name).cast(column.arrow)
+        if column.name in present
+        else pa.nulls(batch.num_rows, column.arrow)
+        for column in COLUMNS
+    ]
+    return pa.record_batch(arrays, schema=SCHEMA)
 
 
 def write_parquet(folder: Path, rows: Iterable[Sequence[Any]], serial: int) -> Path:

@@ -26,7 +26,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.store.archive import committed_files, index_path
 from teia.store.cdxj import RUN_LINES, cdxj_line, merge_indexes, sorted_lines
 from teia.store.fetchlog import log_files
-from teia.store.parquet import SCHEMA, table_of
+from teia.store.parquet import SCHEMA, table_of, with_all_columns
 from teia.store.reader import file_records, ignore_damage, walk_file
 from teia.store.root import Root
 from teia.store.warc import COMPRESSION_LEVEL
@@ -181,7 +181,7 @@ def export_log(root: Root, name: str, file: BinaryIO) -> ExportResult:
             for path in log_files(part):
                 with pq.ParquetFile(path) as parquet:
                     for batch in parquet.iter_batches():
-                        writer.write_batch(batch)
+                        writer.write_batch(with_all_columns(batch))
                         done.records += batch.num_rows
             # The newest rows are not in a file yet.
             if part.pending:

@@ -31,7 +31,7 @@ from teia.frontier.queue.retry import RetryVerdict
 from teia.frontier.tables.pages import find_url_at
 from teia.records import Outcome
 from teia.store.fetchlog import FetchRow
-from teia.store.parquet import SCHEMA, is_readable
+from teia.store.parquet import is_readable, with_all_columns
 from teia.transfer.import_data import ImportedVisit, ImportResult, Target, read_mark, write_mark
 from teia.transfer.warc_captures import content_id
 from teia.urls import MAX_REFERENCE_CHARS, from_user, key_of, split
@@ -161,7 +161,7 @@ def import_log(target: Target, files: Sequence[Path], done: ImportResult) -> Non
         try:
             with pq.ParquetFile(path) as parquet:
                 for batch in parquet.iter_batches(BATCH):
-                    _import_rows(target, batch.cast(SCHEMA).to_pylist(), source, position, done)
+                    _import_rows(target, with_all_columns(batch).to_pylist(), source, position, done)
                     position += batch.num_rows
         except (pa.ArrowException, OSError, ValueError) as error:
             raise CorruptFile(path, f"cannot be read as a fetch log: {error}") from error

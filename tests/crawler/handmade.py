@@ -44,7 +44,7 @@ class Cell:
         self.frontier = FrontierCell(folder.frontier)
         self.rows: list[FetchRow] = []
 
-    def settle(self, url: str, outcome: str, state: int, media_type: str = "") -> None:
+    def settle(self, url: str, outcome: str, state: int, media_type: str = "", status: int = 0) -> None:
         """End the visit of a URL that waits."""
         host = split(url).host
         with self.frontier.transaction():
@@ -52,7 +52,8 @@ class Cell:
             (item,) = [
                 each for each in self.frontier.next_urls(host_id, host, 100, set(), NOW_S + 1e6) if each.url == url
             ]
-            page = PageRow(int(outcome), b"d" * 32, media_type=media_type) if outcome.isdigit() else None
+            status = status or (int(outcome) if outcome.isdigit() else 0)
+            page = PageRow(status, b"d" * 32, media_type=media_type) if status else None
             archived = CaptureLocation("one.warc.gz", 0, 100) if media_type else CaptureLocation()
             self.frontier.settle(SettledVisit(host_id, item, outcome, state, NOW_S, page=page, archived=archived), host)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from teia.crawler import commit, fetch_rows
@@ -152,3 +153,12 @@ def test_rows_that_wait_are_counted_by_their_numbers(cell: FrontierCell, tmp_pat
         (number,) = cell.db.execute("SELECT count(*) FROM log").fetchone()
         assert pending_log.count(cell) == number
         roll_out(cell, tmp_path, at_least=chance.randrange(1, 20))
+
+
+def test_rows_of_an_older_teia_are_read(cell: FrontierCell, tmp_path: Path) -> None:
+    """They end before the numbers of images and e-mail addresses."""
+    older = msgspec.msgpack.encode(tuple(row(1))[:-2])
+    with cell.transaction():
+        pending_log.append(cell, [older])
+    (read,) = log_part(cell, tmp_path).pending
+    assert read == row(1)

@@ -7,7 +7,7 @@ import pytest
 
 from teia.clock import from_iso
 from teia.store.fetchlog import FetchRow, LogPart, log_files
-from teia.store.parquet import COLUMNS, SCHEMA, is_readable, write_parquet
+from teia.store.parquet import COLUMNS, SCHEMA, is_readable, with_all_columns, write_parquet
 from tests.conftest import ROOT
 
 from .answers import START_S
@@ -46,6 +46,8 @@ FULL = FetchRow(
     detail=None,
     warc_file="teia-main-07-20231114221320-00001.warc.gz",
     warc_offset=3_000_000_000,
+    images=3,
+    mail_links=1,
     warc_length=6_400,
 )
 LEAST = FetchRow(START_S, START_S, "http://b.test/", "b.test", "b.test", "timeout", tarantula_code=-10)
@@ -73,6 +75,18 @@ def test_rows_come_back_from_parquet(tmp_path: Path) -> None:
             else:
                 assert row[name] == value
     assert from_iso(full["started"].isoformat()) == FULL.started
+
+
+def test_columns_that_an_older_log_lacks_are_null(tmp_path: Path) -> None:
+    older = pq.read_table(write_parquet(tmp_path, [FULL], 0)).drop_columns(["images", "mail_links"])
+    (batch,) = older.to_batches()
+    (row,) = with_all_columns(batch).to_pylist()
+    assert (row["url"], row["warc_length"], row["images"], row["mail_links"]) == (
+        FULL.url,
+        FULL.warc_length,
+        None,
+        None,
+    )
 
 
 def test_no_rows_are_a_table_too(tmp_path: Path) -> None:

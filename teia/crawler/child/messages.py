@@ -151,6 +151,8 @@ class ReadResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     entry: bytes = b""
     sketch: bytes = b""
     reported: ReportedChanges | None = None
+    images: int = 0
+    mail_links: int = 0
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -201,6 +201,8 @@ def _read_page(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
         entry,
         _sketch_of(page) if task.is_revisit else b"",
         reported,
+        page.images,
+        page.mail_links,
     )
 
 

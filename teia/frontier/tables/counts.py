@@ -11,12 +11,28 @@ from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import LANE_LATER, STATE_QUEUED
 from teia.records import Outcome
 
-_DOCUMENT = "status BETWEEN 200 AND 299 AND file <> ''"
+REFUSED_ANSWERS = (Outcome.FORBIDDEN_TYPE, Outcome.OUT_OF_SCOPE, Outcome.TOO_LARGE)
+"""Outcomes of answers that the collection does not keep as documents, though the archive may hold them."""
+
+LISTED_REFUSALS = ", ".join(f"'{each}'" for each in REFUSED_ANSWERS)
+"""The same for SQL."""
+
+DOCUMENTS = f"""
+    pages AS p JOIN urls AS u ON u.slot = p.slot AND u.host_id = p.host_id AND u.key = p.key
+    WHERE p.status BETWEEN 200 AND 299 AND p.file <> '' AND u.outcome NOT IN ({LISTED_REFUSALS})
+"""
+"""FROM and WHERE of all good captures that the collection keeps."""
 
 
 def urls_by_outcome(cell: CellConnection) -> Counter[str]:
     """Count the visited URLs by the outcome of their last visit."""
     return Counter(dict(cell.rows("SELECT outcome, count(*) FROM urls WHERE outcome <> '' GROUP BY 1")))
+
+
+def count_waiting(cell: CellConnection) -> int:
+    """Return the number of URLs that were never visited and are queued."""
+    sql = "SELECT count(*) FROM urls WHERE state = ? AND outcome = ''"
+    return int(cell.row(sql, STATE_QUEUED)[0])
 
 
 def urls_by_in_links(cell: CellConnection) -> Counter[int]:
@@ -30,8 +46,8 @@ def urls_by_source(cell: CellConnection) -> Counter[int]:
 
 
 def documents_by_type(cell: CellConnection) -> Counter[str]:
-    """Count the good captures by media type."""
-    sql = f"SELECT media_type, count(*) FROM pages WHERE {_DOCUMENT} GROUP BY 1"  # noqa: S608  # our own text
+    """Count the documents by media type."""
+    sql = f"SELECT p.media_type, count(*) FROM {DOCUMENTS} GROUP BY 1"  # noqa: S608  # our own text
     return Counter(dict(cell.rows(sql)))
 
 
@@ -99,7 +115,8 @@ def overlap_by_host(
                     u.found_by & ? <> 0 AS second
              FROM urls AS u
              LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key
-             WHERE (p.{_DOCUMENT} AND p.media_type IN ({marks}) AND u.outcome <> '{Outcome.SOFT_404}')
+             WHERE (p.status BETWEEN 200 AND 299 AND p.file <> '' AND p.media_type IN ({marks})
+                    AND u.outcome NOT IN ('{Outcome.SOFT_404}', {LISTED_REFUSALS}))
                 OR (u.state = {STATE_QUEUED} AND p.status IS NULL))
         JOIN hosts AS h USING (host_id) GROUP BY host_id
     """  # noqa: S608  # our own text

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from teia.frontier.cell.connection import CellConnection
 from teia.frontier.cell.schema import LANE_DUE, LANE_NEW, STATE_DONE, STATE_EXCLUDED, STATE_FAILED, STATE_QUEUED
+from teia.frontier.tables.counts import DOCUMENTS
 from teia.records import Outcome
 
 
@@ -60,18 +61,17 @@ def count_urls(cell: CellConnection) -> Iterator[tuple[int, UrlCounts]]:
 
 
 def documents_by_host(cell: CellConnection) -> Iterator[tuple[str, int]]:
-    """Count the good captures of every host that has one, by its name."""
-    sql = """
-        SELECT h.name, n FROM (SELECT host_id, count(*) AS n FROM pages
-            WHERE status BETWEEN 200 AND 299 AND file <> '' GROUP BY slot, host_id)
+    """Count the documents of every host that has one, by its name."""
+    sql = f"""
+        SELECT h.name, n FROM (SELECT p.host_id, count(*) AS n FROM {DOCUMENTS} GROUP BY p.slot, p.host_id)
         JOIN hosts AS h USING (host_id)
-    """
+    """  # noqa: S608  # our own text
     return cell.rows(sql)
 
 
 def count_documents(cell: CellConnection, slot: int, host_id: int) -> int:
-    """Return the number of good captures of a host."""
-    sql = "SELECT count(*) FROM pages WHERE slot = ? AND host_id = ? AND status BETWEEN 200 AND 299 AND file <> ''"
+    """Return the number of documents of a host."""
+    sql = f"SELECT count(*) FROM {DOCUMENTS} AND p.slot = ? AND p.host_id = ?"  # noqa: S608  # our own text
     return int(cell.row(sql, slot, host_id)[0])
 
 

@@ -108,8 +108,12 @@ def crawled_world(
     types: Sequence[str] = (),
     world: Mapping[str, Any] | None = None,
     crawl: Mapping[str, Any] | None = None,
+    stop_at: float = 1.0,
 ) -> Iterator[CrawledWorld]:
-    """Crawl the world of a run, keeping these media types, and open the result."""
+    """Crawl the world of a run, keeping these media types, and open the result.
+
+    With `stop_at` below 1 the crawl stops when it has that share of the world's URLs as documents, and URLs are left.
+    """
     pages = QUICK_PAGES if run.quick else PAGES
     run.progress(f"crawling a world of {pages:,} URLs on {pages // PAGES_PER_HOST} servers")
     with TemporaryDirectory(prefix="teia-reproduce-") as name:
@@ -125,10 +129,12 @@ def crawled_world(
                 "fetch.dns": ready["dns"],
                 "scope.types": types,
             }
+            if stop_at < 1:
+                lab_settings["limits.pages"] = int(stop_at * pages)
             config = configure(root, "world", None, {}, {**CRAWL, **lab_settings, **(crawl or {})}).config
             summary = uvloop.run(_crawl(root, config, run.seed))
         # Shares and totals of a crawl that was cut off would be wrong, so it is an error.
-        if summary.urls_queued:
+        if summary.urls_queued and stop_at == 1:
             raise LabError(f"{summary.urls_queued} URLs were still queued after {summary.seconds:.0f} s; try --quick")
         with open_source(root, "world") as source:
             yield CrawledWorld(source, summary)

@@ -121,6 +121,7 @@ class PageWriter:
         self._mean_paragraphs = spec.text.paragraphs
         self._paragraphs_at = graph.layout.paragraphs_at
         self._image_below = int(spec.text.images * 65536)
+        self._mail_below = int(spec.text.mail * 65536)
         self._noindex_below = int(spec.robots.noindex * 65536)
         self._nofollow_below = self._noindex_below + int(spec.robots.nofollow * 65536)
         self._roots = roots
@@ -145,7 +146,7 @@ class PageWriter:
         pieces += (frame.head_end, frame.banner, frame.navigation)
         if slot:
             pieces.append(frame.markup.crumbs % up)
-        pieces += self._article(lexicon, frame, slot, draws, title, meaningful)
+        pieces += self._article(lexicon, frame, slot, draws, title, meaningful, space.host.name.encode())
         if links.inside:
             pieces.append(frame.see_also % anchors[inside_at])
         pieces += self._lists(space, frame, style, links, anchors[:inside_at], anchors[inside_at + 1 :])
@@ -174,7 +175,14 @@ class PageWriter:
         return style
 
     def _article(
-        self, lexicon: Lexicon, frame: PageFrame, slot: int, draws: tuple[int, ...], title: bytes, meaningful: int
+        self,
+        lexicon: Lexicon,
+        frame: PageFrame,
+        slot: int,
+        draws: tuple[int, ...],
+        title: bytes,
+        meaningful: int,
+        site: bytes,
     ) -> list[bytes]:
         """Return the page's own text, with a list of facts before its second half."""
         markup, items = frame.markup, lexicon.items
@@ -186,6 +194,9 @@ class PageWriter:
         pieces.insert(count - count // 2, subheading + facts)
         if draws[10] < self._image_below:
             pieces.insert(0, frame.picture % slot)
+        if draws[6] < self._mail_below:
+            address = b"author%d@%b" % (draws[2] % NAMES, site)
+            pieces.append(markup.paragraphs[0] % (markup.anchor % (b"mailto:" + address, b"", address)))
         date = (when % 28 + 1, lexicon.months[when // 28 % 12], FIRST_YEAR + when // 336 % YEARS)
         pieces.insert(0, frame.headline % (title, *date))
         return pieces

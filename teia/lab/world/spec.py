@@ -71,6 +71,7 @@ class TextSpec:
         at_most=200,
     )
     images: float = share(0.3, "share of pages with an image")
+    mail: float = share(0.0, "share of pages with a link to an e-mail address")
     pdfs: float = share(0.02, "share of pages that are PDF documents")
 
 

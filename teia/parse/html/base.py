@@ -40,7 +40,7 @@ _PLAIN_FOLDER = re.compile(rf"https?://[^/]++/(?:{_PATH})?+", re.ASCII)
 _ABSOLUTE = ("/", "http://", "https://")
 """Beginnings of references that mean the same on every page of an origin."""
 
-_MEANS_THE_SAME = re.compile(r"[^\0- ?:][^:]*+\Z|(?:mailto|javascript|tel|data):")
+_MEANS_THE_SAME = re.compile(r"[^\0- ?:][^:]*+\Z|(?:javascript|tel|data):")
 """Relative references that do not depend on the page of a folder, as `?q=1` or an empty one would."""
 
 Known = dict[str, str | None]
@@ -73,6 +73,8 @@ class Base:
         self.known = _cached_urls(self._folder, rules)
         # Other rules may rewrite any path or query, so the shortcut must not be taken.
         self._leaves_plain_alone = set(rules) <= set(DEFAULT_RULES)
+        self.mail_links: set[str] = set()
+        """References to e-mail addresses. They are not cached, so that each page counts its own (C5)."""
         self._folders: dict[str | None, str] = {None: self._origin}
         """Prefixes of a plain path, by the steps up to it."""
         if _PLAIN_FOLDER.fullmatch(self._folder):
@@ -102,6 +104,9 @@ class Base:
             url = on_origin[reference] if reference in on_origin else self._resolve_by_rules(reference)
             _cache_url(on_origin, reference, url)
         else:
+            if reference[:7].lower() == "mailto:":
+                self.mail_links.add(reference)
+                return None
             url = self._resolve_by_rules(reference)
             if not _MEANS_THE_SAME.match(reference):
                 return url

@@ -83,7 +83,14 @@ def read_html(document: Document) -> Findings:
         noindex=meta.directives.noindex,
         nofollow=meta.directives.nofollow,
         truncated=document.losses + (("links",) if links.is_full else ()),
+        images=count_images(document.payload),
+        mail_links=len(links.base.mail_links),
     )
+
+
+def count_images(payload: bytes) -> int:
+    """Return the number of image tags (C5). Those in comments count too: this must cost nearly nothing."""
+    return payload.count(b"<img") + payload.count(b"<IMG")
 
 
 def read_meta(elements: Iterable[Element], agent: str) -> MetaTags:

@@ -13,6 +13,9 @@ from teia.views.reports.source import Source, share_of
 IS_LIST = "(media_type IN ('text/xml', 'application/xml') OR media_type LIKE '%+xml') AND media_type NOT LIKE '%xhtml%'"
 """Sitemaps and feeds: lists of URLs rather than pages."""
 
+COUNTED = ("links", "links_in_scope", "links_unindexable", "images", "mail_links")
+"""Columns of the fetch log with numbers of references."""
+
 LARGEST = 20
 """URLs with 2**20 references or more share a bucket."""
 
@@ -54,6 +57,8 @@ class Links:
     references: int
     references_in_scope: int
     references_unindexable: int
+    images: int
+    mail_links: int
     references_per_page: float
     named_by_lists: int
     urls_known: int
@@ -69,14 +74,18 @@ class Links:
             " sitemaps and feeds. References to a URL: the number of pages that currently link to each known URL, each"
             " page counted once, as far as links are followed."
         ),
+        Message(
+            "Images: image tags in the markup of pages. E-mail addresses: those that a page links to, each once."
+            " Neither is among the references."
+        ),
     )
 
 
 def links(source: Source, top: int = 20) -> Links:
     """Count references from the fetch log, and their targets from the frontier."""
-    sums = "count(*), coalesce(sum(links), 0), coalesce(sum(links_in_scope), 0), coalesce(sum(links_unindexable), 0)"
+    sums = "count(*), " + ", ".join(f"coalesce(sum({name}), 0)" for name in COUNTED)
     of_pages = f"SELECT {sums} FROM fetches WHERE links IS NOT NULL AND kind NOT IN ('robots', 'probe')"  # noqa: S608  # our text
-    read, found, in_scope, unindexable = source.log.query(
+    read, found, in_scope, unindexable, images, mail_links = source.log.query(
         # An answer of unknown type is no list.
         f"{of_pages} AND status BETWEEN 200 AND 299 AND NOT coalesce({IS_LIST}, false)"
     ).rows[0]
@@ -87,6 +96,8 @@ def links(source: Source, top: int = 20) -> Links:
         int(found),
         int(in_scope),
         int(unindexable),
+        int(images),
+        int(mail_links),
         share_of(int(found), int(read)),
         int(named),
         known,

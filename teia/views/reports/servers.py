@@ -1,4 +1,7 @@
-"""Servers that hold the documents, and the dates of these (T8's second table, its 80/8 remark and its figure 4)."""
+"""Servers that hold the documents, and the dates of these.
+
+These are T8's second table, its 80/8 remark and its figure 4; C5's tables 5 (servers) and 2 (rates by day).
+"""
 
 from __future__ import annotations
 
@@ -49,6 +52,16 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
+class DayRates:
+    """The rates of one day (UTC): `minutes` are those of the day in which a request was sent."""
+
+    day: str
+    documents: int
+    minutes: int
+    documents_per_minute: float
+
+
+@dataclass(frozen=True, slots=True)
 class Servers:
     """Servers by documents. `part_with_80` is the least part of all servers that holds 80% of the documents."""
 
@@ -60,11 +73,13 @@ class Servers:
     concentration: tuple[TopShare, ...]
     bucket_s: int
     over_time: tuple[Bucket, ...]
+    by_day: tuple[DayRates, ...]
     notes: tuple[str, ...] = (
         Message(
             "Counted are servers with at least one document. For comparison: Tarântula found"
             " 80% of the documents on 8% of the servers."
         ),
+        Message("By day: documents per minute of the day in which the crawler sent a request."),
     )
 
 
@@ -91,6 +106,7 @@ def servers(source: Source, top: int = 25) -> Servers:
         tuple(_top_share(counts, part) for part in TOP_SHARES) if counts else (),
         bucket_s,
         over_time,
+        rates_by_day(source),
     )
 
 
@@ -127,3 +143,14 @@ def documents_over_time(source: Source) -> tuple[int, tuple[Bucket, ...]]:
         held += number
         buckets.append(Bucket(start, int(number), int(received), held / total))
     return width_s, tuple(buckets)
+
+
+def rates_by_day(source: Source) -> tuple[DayRates, ...]:
+    """Return documents a day and a minute (C5's table 2), the first day first."""
+    sql = f"""
+        SELECT strftime(started, '%Y-%m-%d'), count(*) FILTER (WHERE {ANSWERED}),
+               count(DISTINCT time_bucket(INTERVAL 60 SECOND, started))
+        FROM fetches GROUP BY 1 ORDER BY 1
+    """  # noqa: S608  # our own text
+    rows = source.log.query(sql).rows
+    return tuple(DayRates(day, int(number), int(minutes), number / minutes) for day, number, minutes in rows)

@@ -1,10 +1,10 @@
-"""Media types x quantity x bytes (F9's first table)."""
+"""Media types x quantity x bytes (F9's first table, C5's table 4)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from teia.frontier.tables.counts import documents_by_type
+from teia.frontier.tables.counts import count_waiting, documents_by_type
 from teia.lib.message import Message
 from teia.views.reports.source import ANSWERED, Source, share_of
 
@@ -24,9 +24,10 @@ class TypeRow:
 
 @dataclass(frozen=True, slots=True)
 class Types:
-    """All types, the most frequent first."""
+    """All types, the most frequent first. `to_collect` are known URLs that were never visited."""
 
     documents: int
+    to_collect: int
     wire_bytes: int
     decoded_bytes: int
     rows: tuple[TypeRow, ...]
@@ -34,6 +35,9 @@ class Types:
         Message(
             "The type is detected from the content where it differs from the server's declaration. Wire bytes are"
             " received bytes, including headers; decoded bytes are bodies after decompression."
+        ),
+        Message(
+            "Answers that the collection refuses (their type, language or size) are archived, and are no documents."
         ),
     )
 
@@ -50,4 +54,5 @@ def types(source: Source, top: int = 0) -> Types:
         share = share_of(held[name], held.total())
         rows.append(TypeRow(name or "unknown", held[name], share, answers, wire, decoded, share_of(decoded, answers)))
     wire, decoded = sum(each.wire_bytes for each in rows), sum(each.decoded_bytes for each in rows)
-    return Types(held.total(), wire, decoded, tuple(rows[: top or len(rows)]))
+    waiting = sum(map(count_waiting, source.frontiers))
+    return Types(held.total(), waiting, wire, decoded, tuple(rows[: top or len(rows)]))

@@ -45,6 +45,16 @@ def test_links_are_followed_dropped_and_counted() -> None:
     assert result_of(markup, max_depth=1).links == []
 
 
+@pytest.mark.parametrize("ending", ["", "<frameset>"])
+def test_images_and_mail_addresses_are_counted_on_every_page(ending: str) -> None:
+    """Also on the next page with the same references, and where the scanner gives up and a tree is built."""
+    markup = f"""<img src=1.png><IMG SRC=2.png><a href=mailto:x@a.test>x</a><a href=MailTo:y@a.test?subject=z>y</a>
+        <a href=mailto:x@a.test>x again</a><a href=/x>z</a>{ending}"""
+    for _ in range(2):
+        result = result_of(markup)
+        assert (result.images, result.mail_links, result.links_seen) == (2, 2, 1)
+
+
 def test_nofollow_is_followed_where_nobody_obeys() -> None:
     assert [link.tail for link in result_of("<a rel=nofollow href=/no>x</a>", obey_robots=False).links] == ["/no"]
 

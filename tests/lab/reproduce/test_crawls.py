@@ -9,10 +9,16 @@ import pytest
 from teia.lab.reproduce import crawled
 from teia.lab.reproduce.catalogue import EXPERIMENTS
 from teia.lab.reproduce.registry import ExperimentInput, Figure, Table
-from teia.lab.reproduce.sessions import reference_figure
+from teia.lab.reproduce.sessions import error_table, reference_figure, size_table
 from teia.lab.reproduce.statuses import PUBLISHED, status_table
+from teia.lab.world.exchange import WorldRequest
+from teia.lab.world.spec import WorldSpec
+from teia.lab.world.url_kinds import UrlKind
+from teia.lab.world.world import World
+from teia.views.reports.errors import ErrorRow, Errors
 from teia.views.reports.links import InlinkRange, Links
 from teia.views.reports.outcomes import OutcomeRow, Outcomes
+from teia.views.reports.types import TypeRow, Types
 
 
 def results(mission_id: str, monkeypatch: pytest.MonkeyPatch, pages: int = 150) -> tuple[Table | Figure, ...]:
@@ -48,9 +54,43 @@ def test_references_per_url_count_downwards() -> None:
         InlinkRange(2, 3, 2, 0.2),
         InlinkRange(4, 7, 1, 0.1),
     )
-    figure = reference_figure(Links(1, 9, 9, 0, 9.0, 0, 10, 0.9, (), spread, ()))
+    figure = reference_figure(Links(1, 9, 9, 0, 0, 0, 9.0, 0, 10, 0.9, (), spread, ()))
     (series,) = figure.series
     assert (series.x, series.y) == ((1.0, 2.0, 4.0), (6.0, 3.0, 1.0))
+
+
+def test_session_tables_have_every_line_of_cobwebs() -> None:
+    """Tables 4 and 6; feeds are no documents of CoBWeb's, and what a rule refused is no error."""
+    of_types = (
+        TypeRow("text/html", 90, 0.9, 90, 0, 90 * 2048, 2048.0),
+        TypeRow("application/pdf", 10, 0.1, 10, 0, 10 * 4096, 4096.0),
+        TypeRow("application/rss+xml", 5, 0.05, 5, 0, 5, 1.0),
+    )
+    size = {row.labels: row for row in size_table(Types(105, 50, 0, 0, of_types)).rows}
+    assert (size["HTML collected", "number"].ours, size["total collected", "number"].ours) == (90, 100)
+    assert (size["other collected", "mean, KiB"].ours, size["total collected", "total, MiB"].ours) == (4, 220 / 1024)
+    assert size["URLs to be collected", "% of all collected"].ours == 50
+    assert size["URLs to be collected", "% of all collected"].other == pytest.approx(100 * 422_512 / 1_130_995)
+    failures = (
+        ErrorRow("client", "404", 404, "", 6, 0.6, 1, "", ()),
+        ErrorRow("network", "connect", -11, "", 3, 0.3, 1, "", ()),
+        ErrorRow("ours", "system", None, "", 1, 0.1, 1, "", ()),
+        ErrorRow("refused", "robots", -7, "", 99, 0.1, 1, "", ()),
+    )
+    errors = {row.labels[0]: (row.labels[1:], row.ours) for row in error_table(Errors(200, 109, failures, ())).rows}
+    assert errors["404"] == (("99,957", "6"), 60.0)
+    assert errors["server not found"][1] == 30.0
+    assert errors["total"] == (("161,607", "10"), 100.0)
+
+
+def test_pages_of_the_lab_link_to_mail_addresses() -> None:
+    """So that C5 has something to count."""
+    world = World(WorldSpec.from_values({"pages": 40, "hosts": 1, "text.mail": 1.0}), epoch_s=0.0, port=80)
+    space = world.spaces[0]
+    slot = next(slot for slot in range(40) if space.kind(slot) is UrlKind.PAGE)
+    target = f"/{space.path(slot).decode()}"
+    answer = world.answer(WorldRequest(space.host.name, target), 0.0)
+    assert b"mailto:author" in answer.body
 
 
 @pytest.mark.slow

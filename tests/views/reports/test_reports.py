@@ -11,7 +11,7 @@ import pytest
 
 from teia.crawler.keep_fresh.freshness import LostFreshness
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.schema import BY_LINK
+from teia.frontier.cell.schema import BY_LINK, STATE_EXCLUDED
 from teia.records import Outcome
 from teia.store.root import open_root
 from teia.views.reports.catalogue import REPORTS, unit_of
@@ -25,7 +25,7 @@ from teia.views.reports.servers import part_holding, servers
 from teia.views.reports.source import Source, open_source
 from teia.views.reports.space import space
 from teia.views.reports.types import types
-from tests.crawler.handmade import CONFIG, NOW_S, found, make
+from tests.crawler.handmade import CONFIG, NOW_S, Cell, found, make, row
 
 
 @pytest.fixture
@@ -144,6 +144,43 @@ def test_links_found_and_how_they_spread(source: Source) -> None:
     assert spread == {(0, 0): 2, (1, 1): 7, (2, 3): 2, (4, 7): 1}
     assert (found.top[0].url, found.top[0].in_links) == ("http://a.test/", 5)
     assert found.references_per_url == pytest.approx(16 / 12)
+
+
+@pytest.fixture
+def two_days(tmp_path: Path) -> Iterator[Source]:
+    """Two pages of one minute, a third a day later, a file of a type that is not kept, and two URLs that wait."""
+    root = open_root(tmp_path / "days", create=True)
+    (cell,) = map(Cell, root.create_collection("main", CONFIG, cells=1).cells())
+    names = ("", "1", "2", "film.avi", "3", "4")
+    with cell.frontier.transaction():
+        cell.frontier.add_links([found(f"http://a.test/{name}", BY_LINK) for name in names], NOW_S)
+    cell.page("http://a.test/", 0, links=2, images=3, mail_links=1)
+    cell.page("http://a.test/1", 5, links=0, images=1, mail_links=0)
+    cell.page("http://a.test/2", 86_400, links=0)
+    cell.settle("http://a.test/film.avi", "forbidden_type", STATE_EXCLUDED, "video/x-msvideo", status=200)
+    refused = row("http://a.test/film.avi", "forbidden_type", 86_460, bytes=9000, decoded_bytes=9000)
+    cell.rows.append(refused._replace(status=200, media_type="video/x-msvideo", cell=0))
+    cell.close(rolled_out=False)
+    with open_source(root, "main") as opened:
+        yield opened
+
+
+def test_answers_of_refused_types_are_no_documents(two_days: Source) -> None:
+    of_types, of_servers = types(two_days), servers(two_days)
+    assert [(each.media_type, each.documents, each.answers) for each in of_types.rows] == [("text/html", 3, 3)]
+    assert (of_types.documents, of_types.to_collect, of_types.wire_bytes) == (3, 2, 1500)
+    assert (of_servers.documents, hosts(two_days).rows[0].pages, space(two_days).documents) == (3, 3, 3)
+    assert coverage(two_days).held == 3
+
+
+def test_rates_by_day_count_the_minutes_with_requests(two_days: Source) -> None:
+    rates = [(day.day, day.documents, day.minutes, day.documents_per_minute) for day in servers(two_days).by_day]
+    assert rates == [("2023-11-14", 2, 1, 2.0), ("2023-11-15", 1, 2, 0.5)]
+
+
+def test_images_and_mail_addresses_are_counted(two_days: Source) -> None:
+    counted = links(two_days)
+    assert (counted.images, counted.mail_links) == (4, 1)
 
 
 def test_coverage_of_a_host_with_two_lists(source: Source) -> None:
