@@ -49,6 +49,7 @@ from teia.cluster.nats.wire import NoAnswer, Wire, connect
 from teia.cluster.placing.balance import state_after
 from teia.cluster.placing.balancer import Balancer
 from teia.cluster.placing.choose_node import CircleOrder, OwnerOverrides, why_moved
+from teia.cluster.placing.landmarks import measure_landmarks
 from teia.cluster.placing.site_analyzer import Analyzer
 from teia.cluster.placing.site_strategies import ISOLATED, Strategy, strategy_named
 from teia.cluster.search.forget_after_split import SplitCleanup
@@ -321,6 +322,7 @@ class Node:
         works = (
             owner.run(self._note_taken), leases.run(), upkeep.run(), balancer.run(), splitter.run(),
             overrides.follow(session.wake, self._pace.beat_s),
+            measure_landmarks(session, config.balance.landmarks, self._clock),
             SplitCleanup(session, owner, copies, order, config.collection.cells, self._clock).run(),
         )  # fmt: skip
         # All of these run in the cluster's thread, until the session ends.
@@ -437,7 +439,10 @@ class Node:
     def _analyzer(self, config: Config, session: NodeSession, homes: SiteHomes) -> Analyzer | None:
         if self._strategy is None:
             return None
-        return Analyzer(self._strategy, config.placement, self._identity.name, session.alive, homes, self._clock)
+        return Analyzer(
+            self._strategy, config.placement, self._identity.name, session.alive, homes, self._clock,
+            config.archive.requisites,
+        )  # fmt: skip
 
     async def _crawl(
         self, crawler: Crawler, session: NodeSession, owner: CellOwner, upkeep: Upkeep, logs: Mapping[int, CellLog],

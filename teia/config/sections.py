@@ -495,6 +495,12 @@ class BalanceSettings:
     split_urls: int = setting(
         10_000_000, "number of known URLs above which a cell is split; 0: only on command", at_least=0
     )
+    landmarks: tuple[str, ...] = setting(
+        (),
+        "addresses (HOST:PORT) to which nodes measure round trips, to find which are near; empty: the NATS servers",
+        matches=r".+:[0-9]{1,5}",
+        of_machine=ADMIN,
+    )
     every_s: float = setting(
         60.0,
         "interval between two balancing decisions; each transfer interrupts the cells that move",

@@ -48,7 +48,7 @@ Strategy = Annotated[
 ]
 Countries = Annotated[
     Path | None,
-    typer.Option("--countries", metavar="FILE", help="CSV file with the country of each address range (geo)."),
+    typer.Option("--countries", metavar="FILE", help="CSV file with the country or city of each address range (geo)."),
 ]
 Bind = Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Local IP address that requests are sent from.")]
 MaxHosts = Annotated[

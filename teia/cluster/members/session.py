@@ -109,6 +109,8 @@ class NodeState(msgspec.Struct, frozen=True):
     """The instance that had its name before (instances.py)."""
     reads_format: int = STATEMENTS
     """Newest format of changes that it can read (frontier/cell/journal.py); older nodes do not report it."""
+    landmarks: dict[str, float] = {}
+    """Round trips in milliseconds to each landmark (cluster/placing/landmarks.py)."""
     version: int = VERSION
 
     @property
@@ -147,6 +149,8 @@ class NodeSession:
     last_join_at: float = 0.0
     """Time at which a node was last seen to come."""
     instances: Instances = field(default_factory=Instances)
+    landmarks: dict[str, float] = field(default_factory=dict)
+    """Round trips for the next report."""
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _stopping: bool = False
@@ -213,8 +217,9 @@ class NodeSession:
     ) -> None:
         """Set the load and cells that the next renewal reports."""
         self.node = msgspec.structs.replace(
-            self.node, load=load, cells=cells, queued=queued or {}, busy=busy, stored=stored or {}, claims=claims
-        )
+            self.node, load=load, cells=cells, queued=queued or {}, busy=busy, stored=stored or {}, claims=claims,
+            landmarks=self.landmarks,
+        )  # fmt: skip
 
     def others_report_done(self) -> bool:
         """Tell whether another node reports that all is done; a report from an earlier run does not count."""

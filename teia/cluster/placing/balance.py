@@ -2,8 +2,9 @@
 
 A node is *idle*, *normal* or *overloaded* by the number of URLs queued in its cells for each unit of its capacity; a
 state is left only some way beyond the line at which it began. An overloaded node that has more than its share of all
-work hands cells to nodes that have less than theirs, idle ones first and near ones first. Cells are the virtual servers
-of Rao, Lakshminarayanan et al. (2004), and a node is heavy above `1 + slack` times its share, light below.
+work hands cells to nodes that have less than theirs: near ones first (landmarks.py), then idle ones. Cells are the
+virtual servers of Rao, Lakshminarayanan et al. (2004), and a node is heavy above `1 + slack` times its share, light
+below.
 
     one-to-one    a heavy and a light node: the lightest cell that makes the one light and leaves the other light; where
                   there is none, the heaviest that leaves the other light
@@ -21,14 +22,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
+from teia.cluster.placing.landmarks import distance_ms
 from teia.config.sections import BalanceSettings
 
 IDLE, NORMAL, OVERLOADED = "idle", "normal", "overloaded"
 MOSTLY_SLOW = 0.5
 MIN_SITES = 10
 """Number of sites that must have been measured before a node counts as slow."""
+
+NEAR_MS = 10.0
+"""Difference of round trips that does not count: a busy machine measures some milliseconds more."""
 
 MIN_WORTH = 0.02
 """Part of a share below which a cell is not worth its hand-over."""
@@ -47,7 +53,8 @@ class CellTransfer(NamedTuple):
 class NodeLoad:
     """A node as the balance sees it: the queued URLs of each of its cells, and its reported state.
 
-    `slow` is the part of its measured sites that are too slow, `measured` the number of measured sites.
+    `slow` is the part of its measured sites that are too slow, `measured` the number of measured sites. `landmarks`
+    are its round trips in milliseconds.
     """
 
     name: str
@@ -57,6 +64,7 @@ class NodeLoad:
     state: str = NORMAL
     slow: float = 0.0
     measured: int = 0
+    landmarks: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def load(self) -> float:
@@ -107,12 +115,12 @@ class _Scales:
 
     def lights(self, giver: str, *, across: bool) -> list[str]:
         """Return the nodes with room for a node's cells: near ones first, then idle ones, then those with most room."""
-        region = self.nodes[giver].region
-        names = [name for name in self.nodes if name != giver and self.room(name) > 0]
-        near = {name: bool(region) and self.nodes[name].region == region for name in names}
-        if not across and region:
-            names = [name for name in names if near[name]]
-        return sorted(names, key=lambda name: (not near[name], self.nodes[name].state != IDLE, -self.room(name), name))
+        here = self.nodes[giver]
+        others = [each for name, each in self.nodes.items() if name != giver and self.room(name) > 0]
+        if not across and here.region:
+            others = [each for each in others if each.region == here.region]
+        others.sort(key=lambda each: (steps_between(here, each), each.state != IDLE, -self.room(each.name), each.name))
+        return [each.name for each in others]
 
     def move(self, cell: int, giver: str, taker: str, why: str) -> None:
         weight = self.cells[giver].pop(cell)
@@ -120,6 +128,17 @@ class _Scales:
         self.loads[giver] -= weight
         self.loads[taker] += weight
         self.moves.append(CellTransfer(cell, giver, taker, why))
+
+
+def steps_between(one: NodeLoad, other: NodeLoad) -> float:
+    """Return how far two nodes are from each other, in steps of `NEAR_MS`, by their round trips to landmarks.
+
+    Nodes that were not measured are as near as their regions tell: not at all, or as far as can be.
+    """
+    measured = distance_ms(one.landmarks, other.landmarks)
+    if measured is not None:
+        return measured // NEAR_MS
+    return 0 if one.region and one.region == other.region else inf
 
 
 def chosen_cell(cells: Mapping[int, float], excess: float, room: float) -> int | None:

@@ -27,7 +27,7 @@ def node_loads(nodes: Mapping[str, NodeState]) -> dict[str, NodeLoad]:
     return {
         name: NodeLoad(
             name, node.capacity, {int(cell): float(queued) for cell, queued in node.queued.items()}, node.region,
-            node.busy, node.load.get("slow", 0.0), int(node.load.get("measured", 0)),
+            node.busy, node.load.get("slow", 0.0), int(node.load.get("measured", 0)), node.landmarks,
         )
         for name, node in sorted(nodes.items())
     }  # fmt: skip

@@ -1,11 +1,16 @@
-"""The country of an address, from a file on this machine (A4), without any request.
+"""The country of an address, and its city where the file has it, without any request (A4).
 
-Ranges of addresses with a name each, in the forms in which such data is published:
+Ranges of addresses with a place each, in the forms in which such data is published:
 
     200.128.0.0/9,BR                       a network; names are yours, so regions of your own will do
+    200.133.0.0/16,BR/Pernambuco/Recife    the same with a city
     33554432,33554687,FR                   first and last as numbers, or written as addresses
     2001:200::,2001:200:ffff:ffff::,JP       (Debian's tor-geoipdb, DB-IP lite, IP2Location lite; quoted or not)
+    1.0.0.0,1.0.0.255,OC,AU,Queensland,South Brisbane,…      DB-IP city lite
+    16777216,16777471,US,United States,California,Los Angeles,…   IP2Location lite with cities
     lacnic|BR|ipv4|200.128.0.0|8388608|…   files that the registries of addresses (LACNIC, ARIN …) publish every day
+
+A place is written COUNTRY/STATE/CITY, in capitals and without accents, as far as it is known.
 
 Where ranges overlap the narrowest counts. Of an IPv6 address the first 64 bits count.
 """
@@ -13,9 +18,11 @@ Where ranges overlap the narrowest counts. Of an IPv6 address the first 64 bits 
 from __future__ import annotations
 
 import csv
+import unicodedata
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
 
@@ -58,7 +65,7 @@ class Countries:
         return cls(ranges[4], ranges[6])
 
     def of(self, address: str) -> str:
-        """Return the country of an address, in capitals; empty if no range contains it."""
+        """Return the place of an address, as the module writes places; empty if no range contains it."""
         try:
             parsed = ip_address(address)
         except ValueError:
@@ -72,7 +79,7 @@ class Countries:
 
     def _laid_out(self, ranges: Iterable[Range]) -> tuple[array[int], array[int]]:
         """Return the beginning and name of each stretch with one name; a range inside another interrupts it."""
-        starts, names = array("Q"), array("H")
+        starts, names = array("Q"), array("I")
 
         def begin(at: int, name: str) -> None:
             number = self._numbers.setdefault(name, len(self._names))
@@ -133,7 +140,7 @@ def _of_registry(fields: Sequence[str]) -> Iterator[tuple[int, Range]]:
         return
     if fields[2] == "ipv4":
         first = int(IPv4Address(fields[3]))
-        yield 4, (first, first + int(fields[4]) - 1, fields[1].upper())
+        yield 4, (first, first + int(fields[4]) - 1, place_named(fields[1]))
     else:
         yield _of_network(f"{fields[3]}/{fields[4]}", fields[1])
 
@@ -142,14 +149,27 @@ def _of_table(fields: Sequence[str]) -> Iterator[tuple[int, Range]]:
     if "/" in fields[0]:
         yield _of_network(fields[0], fields[1])
         return
-    first, last, name = _address(fields[0]), _address(fields[1]), fields[2].upper()
-    if name not in _NOBODY:
+    first, last, named = _address(fields[0]), _address(fields[1]), fields[2:6]
+    if len(named) == 4 and len(named[1]) == 2:
+        # DB-IP puts the continent first; where IP2Location has the country's name, it has the country's two letters.
+        named = named[1:]
+    elif len(named) > 1:
+        named = [named[0], *named[2:]]
+    name = place_named("/".join(each.replace("/", " ") for each in named if each not in _NOBODY))
+    if named[0] not in _NOBODY:
         yield first.version, (_place(first), _place(last), name)
 
 
 def _of_network(text: str, name: str) -> tuple[int, Range]:
     network = ip_network(text)
-    return network.version, (_place(network.network_address), _place(network.broadcast_address), name.upper())
+    return network.version, (_place(network.network_address), _place(network.broadcast_address), place_named(name))
+
+
+@lru_cache(maxsize=4096)
+def place_named(text: str) -> str:
+    """Return the name of a place in the form that is compared: capitals, no accents."""
+    letters = (each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
+    return "".join(letters).strip().upper()
 
 
 def _address(text: str) -> IPv4Address | IPv6Address:

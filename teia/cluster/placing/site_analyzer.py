@@ -3,7 +3,11 @@
 It stands between a crawl and its strategy. Before a request the crawl checks whether the site is accepted, once the
 server's address is known. A site that is not accepted is *leaving*: no more requests are sent to it. When those under
 way are committed, the next commit sends it to a cell of the other node (site_homes.py), with all its rows. A decision
-holds until the set of nodes changes, or enough pages were measured.
+holds until the set of nodes changes, or a measurement is complete.
+
+Measuring never ends: `again_s` after a site was measured here, its next pages are measured anew, and the decision is
+made again. Where a collection fetches the requisites of pages, a page is measured with those on its own site, as the
+paper's response time is.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 import msgspec
 
@@ -21,24 +26,44 @@ from teia.cluster.placing.site_strategies import ObservedSite, SiteNote, Strateg
 from teia.config.sections import PlacementSettings
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.move_site import MovedSite
+from teia.frontier.cell.schema import BY_REQUISITE
 from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.schedule import HostQueue
 from teia.urls import site_of
 
+OK = 200
 Nodes = Callable[[], Mapping[str, NodeState]]
 
 
 @dataclass(slots=True)
 class SiteThroughput:
-    """The bytes that a site's pages brought here, and the time they took."""
+    """The bytes that a site's pages and their requisites brought here, and the time they took."""
 
     pages: int = 0
     received_bytes: int = 0
     seconds: float = 0.0
+    unread: int = 0
+    """Pages whose requisites are not known yet."""
+    awaited: set[int] = field(default_factory=set)
+    """Keys of requisites that measured pages name and that have not come yet."""
+    measured_s: float = -inf
+    """Time at which the measurement was complete; until then minus infinity."""
 
     @property
     def kb_s(self) -> float:
         return self.received_bytes / 1000 / max(self.seconds, 0.001)
+
+    def has_enough(self, pages: int) -> bool:
+        """Tell whether so many pages have come with their requisites.
+
+        A requisite that was fetched long ago never comes; it is awaited for as many further pages.
+        """
+        return self.pages >= 2 * pages or (self.pages >= pages and not self.unread and not self.awaited)
+
+
+def _is_page(visit: ActiveVisit) -> bool:
+    """Tell whether a visit is of a page, not of something that a page needs to be shown."""
+    return visit.item.purpose == "page" and not visit.item.found_by & BY_REQUISITE
 
 
 @dataclass(slots=True)
@@ -51,6 +76,8 @@ class Analyzer:
     nodes: Nodes
     homes: SiteHomes
     clock: Clock
+    with_requisites: bool = False
+    """True if the collection fetches the requisites of pages."""
     sent: int = 0
     """Number of sites that left."""
     _queues: defaultdict[str, list[HostQueue]] = field(default_factory=lambda: defaultdict(list))
@@ -61,8 +88,11 @@ class Analyzer:
     _departing: set[str] = field(default_factory=set)
     _too_large: set[str] = field(default_factory=set)
     _measured: dict[str, SiteThroughput] = field(default_factory=dict)
-    _fast: int = 0
-    _slow: int = 0
+    _notes: dict[str, SiteNote] = field(default_factory=dict)
+    """Notes of sites that were measured here since they came."""
+    _judged: set[str] = field(default_factory=set)
+    _slow: set[str] = field(default_factory=set)
+    """Sites whose last measurement here was below the minimum, whether they left or not."""
     _seen: object = None
 
     # -- events of the crawl -------------------------------------------------------------------------------
@@ -79,25 +109,60 @@ class Analyzer:
         self._open[site] -= 1
         if self._open[site] <= 0:
             del self._open[site]
+        measured = self._measured.get(site)
+        is_page = visit.fetched is not None and visit.fetched.status == OK and _is_page(visit)
+        if is_page and measured is not None and measured.unread:
+            measured.unread -= 1
+            links = () if visit.result is None else visit.result.links
+            measured.awaited |= {link.key for link in links if link.by & BY_REQUISITE and site_of(link.host) == site}
+            self._judge(site, measured)
 
     def note_answer(self, visit: ActiveVisit, address: DelayTarget) -> None:  # noqa: ARG002
-        """Count the bytes and time of a page; after enough pages the decision on the site is made again."""
-        fetched, site = visit.fetched, site_of(visit.queue.host)
-        if not self.strategy.measures or fetched is None or not fetched.status or visit.item.purpose != "page":
+        """Count the bytes and time of a page or requisite; once they are enough the site is decided on again."""
+        fetched = visit.fetched
+        # A 304 or an error is too small to show a speed.
+        if not self.strategy.measures or fetched is None or fetched.status != OK or visit.item.purpose != "page":
             return
-        known = self._measured.setdefault(site, SiteThroughput())
-        known.pages += 1
-        known.received_bytes += visit.bytes_received
-        known.seconds += fetched.ended_s - fetched.started_s
-        if known.pages == self.settings.measured_pages:
-            self._accepted.discard(site)
-            is_slow = known.kb_s < self.settings.minimum_kb_s
-            self._slow, self._fast = self._slow + is_slow, self._fast + (not is_slow)
+        site = site_of(visit.queue.host)
+        measured = self._measured_now(site)
+        if measured is None:
+            return
+        if _is_page(visit):
+            measured.pages += 1
+            measured.unread += self.with_requisites
+        measured.awaited.discard(visit.item.key)
+        measured.received_bytes += visit.bytes_received
+        measured.seconds += fetched.ended_s - fetched.started_s
+        self._judge(site, measured)
+
+    def _measured_now(self, site: str) -> SiteThroughput | None:
+        """Return the measurement of a site that is under way; None while its last one holds."""
+        measured, now_s = self._measured.get(site), self.clock.now_s()
+        if measured is None:
+            here = self.nodes().get(self.name)
+            measured_s = -inf if here is None else self._note(site).time_of(zone_of(here))
+            measured = self._measured[site] = SiteThroughput(measured_s=measured_s)
+        if -inf < measured.measured_s < now_s - self.settings.again_s:
+            measured = self._measured[site] = SiteThroughput()
+        return measured if measured.measured_s == -inf else None
+
+    def _judge(self, site: str, measured: SiteThroughput) -> None:
+        """End a measurement that has enough pages: note the speed, and let the site be decided on again."""
+        if measured.measured_s > -inf or not measured.has_enough(self.settings.measured_pages):
+            return
+        here = self.nodes().get(self.name)
+        if here is None:
+            return
+        measured.measured_s = self.clock.now_s()
+        self._notes[site] = self._note(site).measured(zone_of(here), round(measured.kb_s, 3), measured.measured_s)
+        self._accepted.discard(site)
+        self._judged.add(site)
+        (self._slow.add if measured.kb_s < self.settings.minimum_kb_s else self._slow.discard)(site)
 
     def measurements(self) -> dict[str, float]:
         """Return the measurements of this shift: number of sites, part of them that is too slow, number that left."""
-        measured = self._slow + self._fast
-        return {"measured": measured, "slow": round(self._slow / max(1, measured), 3), "sites_sent": self.sent}
+        measured = len(self._judged)
+        return {"measured": measured, "slow": round(len(self._slow) / max(1, measured), 3), "sites_sent": self.sent}
 
     # -- questions of the crawl ----------------------------------------------------------------------------
 
@@ -115,7 +180,7 @@ class Analyzer:
         here = nodes.get(self.name)
         if here is None:
             return True
-        note = self._note(site, here)
+        note = self._note(site).valid(self.clock.now_s(), self.settings.again_s)
         chosen = self.strategy.choose_node(ObservedSite(site, queue.address, note, here, nodes))
         if not chosen or chosen == self.name:
             self._accepted.add(site)
@@ -127,18 +192,11 @@ class Analyzer:
         self._leaving[site] = (to_cell, self._settle(note, nodes[chosen]).text if self.strategy.measures else "")
         return False
 
-    def _note(self, site: str, here: NodeState) -> SiteNote:
-        """Return the known speeds of a site, our own measurement among them once it is complete."""
+    def _note(self, site: str) -> SiteNote:
+        """Return the measurements of a site: those that came with it, and ours since."""
         if not self.strategy.measures:
             return SiteNote()
-        note, now_s = SiteNote.read(self.homes.notes.get(site, "")), self.clock.now_s()
-        # Old measurements are dropped: servers and networks change.
-        if now_s - note.since_s > self.settings.again_s:
-            note = SiteNote(since_s=now_s)
-        measured = self._measured.get(site)
-        if measured is None or measured.pages < self.settings.measured_pages:
-            return note
-        return msgspec.structs.replace(note, speeds={**note.speeds, zone_of(here): round(measured.kb_s, 3)})
+        return self._notes.get(site) or SiteNote.read(self.homes.notes.get(site, ""))
 
     @staticmethod
     def _settle(note: SiteNote, to: NodeState) -> SiteNote:
@@ -175,6 +233,7 @@ class Analyzer:
         self._leaving.pop(site, None)
         self._departing.discard(site)
         self._measured.pop(site, None)
+        self._notes.pop(site, None)
         if moved is None:
             self._too_large.add(site)
             return []

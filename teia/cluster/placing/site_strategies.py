@@ -1,7 +1,7 @@
 """Placement strategies for sites, those of A4, behind one interface.
 
     hash      the circle alone
-    geo       a node of the country that the server's address is in, decided before the first request
+    geo       a node of the city or country that the server's address is in, decided before the first request
     rtt       by kilobytes a second. The paper's rule: a node that measures less than a minimum refuses the site, and it
               is passed on to the successor, then along the fingers; when all have refused, the fastest has it. Ours
               (minimum 0): each region measures a site once, and the fastest has it
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from math import inf
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -23,7 +24,7 @@ from teia.cluster.circle.circle import Circle, circle_id
 from teia.cluster.circle.fingers import Fingers
 from teia.cluster.members.agreement import HASH
 from teia.cluster.members.session import NodeState
-from teia.cluster.placing.countries import Countries, open_countries
+from teia.cluster.placing.countries import Countries, open_countries, place_named
 from teia.config.sections import PlacementSettings
 from teia.errors import ClusterError
 
@@ -34,11 +35,40 @@ BETTER = 1.2
 
 
 class SiteNote(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The note that travels with a measured site: kilobytes a second by region, since when, and where it settled."""
+    """The note that travels with a measured site: kilobytes a second by region, when, and where it settled.
+
+    `since_s` is for notes of older nodes, which have no `times`, and for older nodes that read this one.
+    """
 
     speeds: dict[str, float] = {}
     since_s: float = 0.0
     settled: str = ""
+    times: dict[str, float] = {}
+
+    def time_of(self, zone: str) -> float:
+        """Return when a region measured the site; minus infinity if it has not."""
+        return self.times.get(zone, self.since_s) if zone in self.speeds else -inf
+
+    def measured(self, zone: str, kb_s: float, now_s: float) -> SiteNote:
+        """Return the note with a new measurement, which opens the decision again."""
+        times = {**{each: self.time_of(each) for each in self.speeds}, zone: now_s}
+        return SiteNote({**self.speeds, zone: kb_s}, now_s, "", times)
+
+    def valid(self, now_s: float, again_s: float) -> SiteNote:
+        """Return the note with the measurements that still count.
+
+        One counts for `again_s`; that of a region which was k times slower than the best region is now, k times as
+        long. So a region that is far away is seldom tried again, unless the site has become slow where it is.
+        """
+        ages = {zone: now_s - self.time_of(zone) for zone in self.speeds}
+        best = max((speed for zone, speed in self.speeds.items() if ages[zone] <= again_s), default=0.0)
+        speeds = {
+            zone: speed
+            for zone, speed in self.speeds.items()
+            if ages[zone] <= again_s * max(1.0, best / max(speed, 0.001))
+        }
+        settled = self.settled if ages.get(self.settled, inf) <= again_s else ""
+        return msgspec.structs.replace(self, speeds=speeds, settled=settled)
 
     @classmethod
     def read(cls, text: str) -> SiteNote:
@@ -77,13 +107,24 @@ def zone_of(node: NodeState) -> str:
     return node.region or node.name
 
 
-def countries_of(node: NodeState) -> set[str]:
-    """Return the countries in a node's region, in capitals; there may be several, with commas between them."""
-    return {label.strip().upper() for label in node.region.split(",") if label.strip()}
+def nearness(node: NodeState, place: str) -> int:
+    """Return how well a node's region fits a place: 0 if it is in another country.
+
+    A region has labels with commas between them, each a country (`BR`), or a part of one (`BR/Recife`,
+    `BR/Pernambuco/Recife`). The label that names most of the place counts; one that names another part of the country,
+    least.
+    """
+    country, *parts = place.split("/")
+    best = 0
+    for label in map(place_named, node.region.split(",")):
+        named, *within = label.split("/")
+        if named == country:
+            best = max(best, 2 + len(within) if set(within) <= set(parts) else 1)
+    return best
 
 
 class Geo:
-    """Strategy by country of the server. Sites of a country without a node are left to the circle."""
+    """Strategy by the place of the server: a node of its city, else of its state, its country, the circle's."""
 
     measures = False
 
@@ -91,10 +132,12 @@ class Geo:
         self._countries = countries
 
     def choose_node(self, observed: ObservedSite) -> str:
-        country = self._countries.of(observed.address)
-        if not country or country in countries_of(observed.here):
+        place = self._countries.of(observed.address)
+        fits = {name: nearness(node, place) for name, node in observed.nodes.items()} if place else {}
+        best = max(fits.values(), default=0)
+        if not best or nearness(observed.here, place) == best:
             return ""
-        return owner_among(observed.site, (node for node in observed.nodes.values() if country in countries_of(node)))
+        return owner_among(observed.site, (observed.nodes[name] for name, fit in fits.items() if fit == best))
 
 
 class Rtt:

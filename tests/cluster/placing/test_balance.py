@@ -47,6 +47,27 @@ def apply_transfers(nodes: list[NodeLoad], moves: Iterable[CellTransfer]) -> lis
     return [replace(node, cells=cells[node.name]) for node in nodes]
 
 
+def test_cells_go_to_the_node_that_is_near_by_its_round_trips() -> None:
+    """A14, proximity: landmarks tell who is near, whatever the labels say; nodes without them go by their labels."""
+
+    def nodes(**landmarks: dict[str, float]) -> list[NodeLoad]:
+        heavy = NodeLoad("heavy", 1.0, dict.fromkeys(range(8), 50.0), "br", OVERLOADED)
+        labelled = NodeLoad("labelled", 1.0, {8: 1.0}, "br", IDLE)
+        near = NodeLoad("near", 1.0, {9: 1.0}, "pt", NORMAL)
+        return [replace(each, landmarks=landmarks.get(each.name, {})) for each in (heavy, labelled, near)]
+
+    def first_taker(each: list[NodeLoad]) -> str:
+        return one_to_many(each, "heavy", 0.1)[0].taker
+
+    here = {"x:1": 10.0, "y:1": 120.0, "z:1": 200.0}
+    far = {"x:1": 150.0, "y:1": 20.0, "z:1": 90.0}
+    assert first_taker(nodes()) == "labelled"
+    assert first_taker(nodes(heavy=here, labelled=far, near={**here, "x:1": 14.0})) == "near"
+    assert first_taker(nodes(heavy=here, labelled={**here, "y:1": 125.0}, near=here)) == "labelled", "idle, and as near"
+    one = {"x:1": 10.0}
+    assert first_taker(nodes(heavy=one, labelled={"x:1": 90.0}, near=one)) == "labelled", "one landmark tells nothing"
+
+
 @st.composite
 def clusters(draw: st.DrawFn) -> list[NodeLoad]:
     count = draw(st.integers(2, 6))

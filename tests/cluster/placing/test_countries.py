@@ -23,6 +23,11 @@ lacnic|BR|asn|1916|1|19900101|allocated
 lacnic|AR|ipv4|190.0.0.0|65536|20050101|allocated
 lacnic|CL|ipv6|2800:150::|32|20050101|allocated
 ripencc||ipv4|5.0.0.0|256||available
+1.0.0.0,1.0.0.255,OC,AU,Queensland,South Brisbane,-27.4767,153.017
+1.0.1.0,1.0.1.255,ZZ,ZZ,,,0,0
+"16777728","16777983","BR","Brazil","Pernambuco","São Lourenço/Recife","-8.0","-34.9"
+"16777984","16778239","NA","Namibia","-","-"
+200.133.0.0/16,br/Paraná/Curitiba
 """
 
 
@@ -32,10 +37,12 @@ ripencc||ipv4|5.0.0.0|256||available
         ("2.0.0.200", "FR"), ("2.0.1.0", ""), ("192.0.2.9", "US"), ("200.200.3.4", "BR"), ("190.0.255.255", "AR"),
         ("190.1.0.0", ""), ("5.0.0.1", ""), ("2001:200:5::1", "JP"), ("2801:8f::1", "BR"), ("2800:150:9::2", "CL"),
         ("::ffff:200.200.3.4", "BR"), ("::1", ""), ("no address", ""), ("", ""),
+        ("1.0.0.9", "AU/QUEENSLAND/SOUTH BRISBANE"), ("1.0.1.9", ""), ("1.0.3.9", "NA"),
+        ("1.0.2.9", "BR/PERNAMBUCO/SAO LOURENCO RECIFE"), ("200.133.1.1", "BR/PARANA/CURITIBA"),
     ],
 )  # fmt: skip
 def test_every_form_is_read(tmp_path: Path, address: str, country: str) -> None:
-    """A4: the registries' files that the paper used, Debian's, and networks of one's own."""
+    """A4: the registries' files that the paper used, Debian's, files with cities, and networks of one's own."""
     file = tmp_path / "countries.csv"
     file.write_text(EVERY_FORM, "utf-8")
     assert open_countries(file).of(address) == country

@@ -46,6 +46,36 @@ def test_geo_sends_a_site_to_a_node_of_its_country() -> None:
     assert geo.choose_node(observed("x.test", "a", nodes, address="9.9.9.9")) == ""
 
 
+def test_geo_prefers_a_node_of_the_servers_city_then_its_state_then_its_country() -> None:
+    countries = Countries([(0, 99, "BR/PERNAMBUCO/RECIFE"), (100, 199, "BR/BAHIA/SALVADOR"), (200, 299, "PT")], [])
+    nodes = nodes_of(a="br/São Paulo", b="BR/Pernambuco", c="br/pernambuco/recife,PT")
+    geo = Geo(countries)
+    assert geo.choose_node(observed("x.test", "a", nodes, address="0.0.0.7")) == "c"
+    assert geo.choose_node(observed("x.test", "c", nodes, address="0.0.0.7")) == ""
+    without_city = nodes_of(a="br/São Paulo", b="BR/Pernambuco", d="JP")
+    assert geo.choose_node(observed("x.test", "a", without_city, address="0.0.0.7")) == "b"
+    assert geo.choose_node(observed("x.test", "d", without_city, address="0.0.0.150")) in {"a", "b"}
+    assert geo.choose_node(observed("x.test", "a", without_city, address="0.0.0.150")) == ""
+    assert geo.choose_node(observed("x.test", "a", nodes, address="0.0.0.250")) == "c"
+
+
+def test_a_measurement_counts_for_a_while_and_that_of_a_slow_region_longer() -> None:
+    note = SiteNote().measured("br", 100.0, 0.0).measured("pt", 10.0, 0.0).measured("jp", 99.0, 0.0)
+    assert set(note.valid(99.0, 100.0).speeds) == {"br", "pt", "jp"}
+    assert not note.valid(101.0, 100.0).speeds, "nobody measured lately"
+    again = note.measured("br", 100.0, 101.0)
+    assert set(again.valid(102.0, 100.0).speeds) == {"br", "pt"}, "a region as fast is tried again"
+    assert set(note.measured("br", 0.1, 101.0).valid(102.0, 100.0).speeds) == {"br"}, "so are all, if it became slow"
+
+
+def test_a_note_of_an_older_node_is_read() -> None:
+    old = SiteNote.read('{"speeds":{"br":10.0},"since_s":50.0,"settled":"br"}')
+    assert old.time_of("br") == 50.0
+    assert old.valid(100.0, 60.0).settled == "br"
+    assert not old.valid(200.0, 60.0).settled
+    assert SiteNote.read(old.measured("pt", 5.0, 200.0).text).times == {"br": 50.0, "pt": 200.0}
+
+
 def tour(rtt: Rtt, nodes: dict[str, NodeState], start: str, speeds: dict[str, float]) -> list[str]:
     """Where a site goes until it stays, each node measuring what is true."""
     here, note, way = start, SiteNote(), [start]
