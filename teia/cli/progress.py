@@ -139,6 +139,9 @@ def print_summary(account: Mapping[str, Any], console: Console) -> None:
         console.print(f"  run {run['number']} {state}: {what}")
     if account.get("next_run"):
         console.print(f"  next run: {account['next_run'][:16].replace('T', ' ')} UTC")
+    if account.get("lost_here"):
+        lost, cap = account["lost_here"], account["parallel_requests"]
+        console.print(f"  {lost:,} documents lost to time-outs of this machine; at most {cap:,} requests at once now")
     if account["paused_why"]:
         console.print(f"  [red]paused:[/red] {escape(account['paused_why'])}", soft_wrap=True)
     for failed in account.get("failed_seeds", ()):

@@ -59,6 +59,7 @@ from teia.cluster.views.node_file import NodeFileWriter
 from teia.config.sections import Config
 from teia.crawler.child import answer_reader
 from teia.crawler.loop import Crawler
+from teia.crawler.own_timeouts import OwnTimeouts
 from teia.crawler.running_collection import Crawl
 from teia.crawler.signals_in.websub import end_subscriptions
 from teia.crawler.start import open_crawler
@@ -137,6 +138,7 @@ class Node:
         self._once = once
         self._finished = FinishedCheck(clock)
         self._crawler: Crawler | None = None
+        self._own_timeouts: OwnTimeouts | None = None
         self._taken_at: dict[int, float] = {}
         self._objects: Objects | None = None
         self._index: NodeIndex | None = None
@@ -452,6 +454,8 @@ class Node:
         ownership = ownership_of(crawl)
         exchange = ownership.exchange
         self._crawler = crawler
+        # What this machine carries was learnt in earlier shifts.
+        crawler.own_timeouts = self._own_timeouts = self._own_timeouts or crawler.own_timeouts
         # The stream is read from the message after the last one merged.
         merged = {cell: exchange.last_merged(cell) for cell in logs}
         exchange.merged.update({cell: seq for cell, seq in merged.items() if seq})  # to be purged, if not yet
@@ -533,14 +537,17 @@ class Node:
         ownership = ownership_of(crawl)
         load = self._load(crawl) | {"unknown": float(session.instances.unknown)}
         cells = list(crawl.committer.cells)
-        busy = state_after(session.node.busy, load["queued"], session.node.capacity, crawl.config.balance)
+        busy = state_after(
+            session.node.busy, load["queued"], session.node.capacity * load["carries"], crawl.config.balance
+        )
         queued = {str(cell.number): cell.frontier.queued for cell in cells}
         pages = dict(ownership.exchange.stored)
         stored = {str(cell): count for cell, count in pages.items()}
         claims = self._shares.claim(crawl.config.limits.pages, self._clock.ticks_s(), pages, crawl.open_pages)
         session.set_report(
-            load, {str(cell.number): cell.frontier.known for cell in cells}, queued, busy, stored, claims
-        )
+            load, {str(cell.number): cell.frontier.known for cell in cells}, queued, busy, stored, claims,
+            ownership.exchange.arrivals.batches_by_node(),
+        )  # fmt: skip
 
     def _load(self, crawl: Crawl) -> dict[str, float]:
         """Return the amount of work to do here, and of work done since the node started."""
@@ -556,8 +563,10 @@ class Node:
             "inbox": float(len(ownership.exchange.inbox)),
             "idle": float(ownership.is_idle),
             "load": round(os.getloadavg()[0] / (os.cpu_count() or 1), 2),
+            "carries": round(1.0 if self._own_timeouts is None else self._own_timeouts.share, 3),
             "unsaved_bytes": float(ownership.unsaved_bytes),
             "kept": float(getattr(crawl.committer.refresh, "stored_pages", 0)),
+            **ownership.exchange.arrivals.lag(),
             **({} if ownership.analyzer is None else ownership.analyzer.measurements()),
         }
 

@@ -111,6 +111,15 @@ class CourtesySettings:
     response_factor: float = setting(
         2.0, "minimum delay as a multiple of the server's last response time; the longer delay applies", at_least=0
     )
+    small_site_factor: float = setting(
+        1.0,
+        "delay of a small host as a multiple of delay_s; 4 gives small hosts 20 s where others have 5 s",
+        at_least=1,
+        at_most=100,
+    )
+    small_site_urls: int = setting(
+        100, "number of known URLs up to which a host is small, if small_site_factor is above 1", at_least=0
+    )
     per_host: int = setting(1, "parallel requests to one host; more than 1 only for hosts that are yours", at_least=1)
     robots: bool = setting(True, "obey robots.txt and robots meta tags")
     # RFC 9309: not used for more than 24 hours.

@@ -13,6 +13,7 @@ verdicts            classify an answer: retry, 429 and Retry-After, the task of 
 robots              robots.txt of every origin
 budgets             request, byte and failure limits of hosts and domains
 resources           open files and disk space: how many sockets fit; pause before the disk is full
+own_timeouts        find that this machine loses documents to its own time-outs; send fewer requests at once
 depths              lower the depth of links found on a shorter path
 links               links of a page that are followed, and all as the archive keeps them
 order_hints         hints for orders that judge links

@@ -50,6 +50,7 @@ from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
 from teia.frontier.queue.order import merge_hints
 from teia.frontier.queue.schedule import HostQueue
 from teia.frontier.tables.hosts import find as find_host
+from teia.frontier.tables.hosts import has_more_urls
 from teia.records import NOT_MODIFIED, Outcome
 from teia.sqlite import LOG_BYTES
 from teia.store.archive import Stored
@@ -92,15 +93,17 @@ class CommitResult:
     """The result of one commit: hosts with new work, filled buffers, counts.
 
     `names` are (alias, main name). `checks` are keys of URLs that are fetched under an alias after all
-    (aliases.RenamedHosts). `held` are hosts of which more URLs are held back until the visits under way are read.
-    `blocked_patterns` are URL patterns by host that may not be fetched any more; `given_up` counts URLs
-    (frontier/traps/watch.py). `usage` are requests and bytes of earlier runs.
+    (aliases.RenamedHosts). `large_hosts` have too many URLs for the delay of small hosts. `held` are hosts of which
+    more URLs are held back until the visits under way are read. `blocked_patterns` are URL patterns by host that may
+    not be fetched any more; `given_up` counts URLs (frontier/traps/watch.py). `usage` are requests and bytes of earlier
+    runs.
     """
 
     hosts: dict[tuple[int, str], int] = field(default_factory=dict)
     refilled: list[tuple[HostQueue, list[QueuedUrl], float | None]] = field(default_factory=list)
     robots: list[RobotsRow] = field(default_factory=list)
     probes: list[tuple[HostQueue, ProbeResult]] = field(default_factory=list)
+    large_hosts: list[HostQueue] = field(default_factory=list)
     names: list[tuple[str, str]] = field(default_factory=list)
     checks: list[int] = field(default_factory=list)
     usage: list[tuple[HostQueue, int, int]] = field(default_factory=list)
@@ -283,6 +286,7 @@ class Committer:
                 break
             if not queue.knows_robots:
                 self._load_host(queue, result)
+            self._check_size(queue, group.compiled, result)
             result.refilled.append((queue, *self._refill(queue, limit, skip, result)))
         self._shrink_logs()
         for number in by_cell:
@@ -649,6 +653,14 @@ class Committer:
         found = load_probe(frontier, queue.host_id, queue.host)
         if found is not None:
             result.probes.append((queue, found))
+
+    def _check_size(self, queue: HostQueue, compiled: CompiledSettings | None, result: CommitResult) -> None:
+        """Note a host that has too many URLs for the longer delay of small hosts."""
+        if compiled is None or not queue.server.is_small or compiled.config.courtesy.small_site_factor == 1.0:
+            return
+        urls = compiled.config.courtesy.small_site_urls
+        if has_more_urls(self.cells[queue.cell].frontier, queue.host_id, queue.host, urls):
+            result.large_hosts.append(queue)
 
     def _refill(
         self, queue: HostQueue, limit: int, skip: Collection[int], result: CommitResult

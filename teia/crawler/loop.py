@@ -27,6 +27,7 @@ from teia.clock import Clock
 from teia.crawler.child.messages import decode_result, encode_parts
 from teia.crawler.commit import CommitResult
 from teia.crawler.compiled_settings import CompiledSettings
+from teia.crawler.own_timeouts import OwnTimeouts
 from teia.crawler.resources import DiskSpace
 from teia.crawler.robots import RobotsCache, RobotsDecision
 from teia.crawler.running_collection import AwaitedResource, Crawl
@@ -94,7 +95,7 @@ class Crawler:
         self._clock = clock
         self._rng = rng
         self._disk = disk
-        self._max_in_flight = max_in_flight
+        self.own_timeouts = OwnTimeouts(max_in_flight)
         self._check_disk_at = 0.0
         self._forget_at = 0.0
         self._stopping = False
@@ -235,7 +236,7 @@ class Crawler:
         return (
             not self._stopping
             and not self._pool.is_probing
-            and self._fetcher.in_flight < self._max_in_flight
+            and self._fetcher.in_flight < self.own_timeouts.cap
             and self._pool.waiting < parse.waiting_pages
             and self._pool.waiting_bytes < parse.waiting_bytes
             and sum(len(crawl.uncommitted) for crawl in self.crawls if crawl.failure is None) < MAX_UNCOMMITTED
@@ -376,6 +377,12 @@ class Crawler:
     def _handle_fetched(self, crawl: Crawl, visit: ActiveVisit, fetched: Fetched) -> None:
         now = self._clock.ticks_s()
         crawl.live.note_end(visit)
+        # Before the host's counts change: a host that never answered, or failed just before, accuses only itself.
+        if visit.queue.requests and not visit.queue.failures:
+            is_timeout = fetched.outcome == Outcome.TIMEOUT
+            in_flight = self._fetcher.in_flight
+            self.own_timeouts.note_answer(visit.address, visit.started, now, in_flight, is_timeout=is_timeout)
+            crawl.lost_here, crawl.parallel_requests = self.own_timeouts.lost, self.own_timeouts.cap
         visit.fetched, visit.bytes_received = fetched, fetched.bytes_received
         back_off_s = retry_after_s(fetched, self._clock.now_s())
         # The server named no time: the crawler's own back-off applies.

@@ -101,6 +101,8 @@ class Crawl:
         self.ownership: Ownership = OneMachine()
         self.state = CrawlState.RUNNING
         self.paused_why = ""
+        self.lost_here = self.parallel_requests = 0
+        """Documents lost to time-outs of this machine, and its parallel requests since then (own_timeouts.py)."""
         self.waits_for: AwaitedResource | None = None
         self.failure: TeiaError | None = None
         """Error that ended the crawl, if only the user can fix it."""
@@ -466,6 +468,8 @@ class Crawl:
             # This run may have requested the host since the row was read.
             queue.requests = max(queue.requests, requests)
             queue.received_bytes = max(queue.received_bytes, received)
+        for queue in result.large_hosts:
+            queue.server.is_small = False
         for name, patterns in result.blocked_patterns.items():
             self._drop_blocked(self.queues[name], patterns)
         for name in self.committer.bulk.take_changed_hosts():

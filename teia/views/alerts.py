@@ -84,6 +84,12 @@ def _account_alerts(account: Mapping[str, Any]) -> list[Alert]:
     if account["state"] == "paused" and account["paused_why"] != "asked to":
         why = account["paused_why"]
         found.append(Alert("paused", Message("the crawl paused automatically: {why}", why=why), 90.0, detail=why))
+    if account.get("lost_here"):
+        lost, cap = account["lost_here"], account["parallel_requests"]
+        message = (
+            f"{lost:,} documents were lost to time-outs of this machine; it sends at most {cap:,} requests at once"
+        )
+        found.append(Alert("own_timeouts", message, 75.0, value=lost, limit=cap))
     seeds = account.get("failed_seeds") or ()
     if seeds:
         message = f"{len(seeds)} seeds could not be fetched: {seeds[0]}"

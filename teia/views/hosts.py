@@ -153,7 +153,7 @@ def _lines(
     paused, delays_s = paused_hosts(courtesy.paused), host_delays(courtesy.host_delays)
     for host_id, _, host, _, requests, received, parked, address, response_s in all_hosts(cell.frontier):
         known, _, done, failed, excluded, _ = urls.get(host_id, UrlCounts())
-        set_delay_s = delay_of(courtesy, host)
+        set_delay_s = delay_of(courtesy, host, is_small=known <= courtesy.small_site_urls)
         # With a delay of 0 the response factor does not apply either (politeness.py).
         own_s = max(set_delay_s, courtesy.response_factor * response_s) if set_delay_s else 0.0
         ready_at_s, delay_s = delays.get(host, (None, own_s))

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+from teia.clock import WallClock
 from teia.cluster.crawl.url_requests import ASK_EVERY_S
+from teia.cluster.views.node_file import cluster_source
+from teia.cluster.views.view import ExchangeView
 from teia.collections.inbox import FetchRobots, Inbox, RequestBody, VisitPage
 from teia.lab.server.requestlog import RequestLogEntry
+from teia.lab.server.serve import LabServer
 from teia.store.root import open_root
 from tests.crawler.webs import ScriptedWeb, WorldAnswer, html, robots, text_of
 from tests.waiting import until_async
@@ -25,6 +30,20 @@ DELAY_S = 0.1
 def site(number: int) -> dict[str, WorldAnswer]:
     broken = WorldAnswer(500, b"Content-Type: text/plain\r\n", b"broken")
     return {"/": html("/broken", text=text_of(number)), "/robots.txt": robots(""), "/broken": broken}
+
+
+def link_hosts(pages: dict[str, dict[str, WorldAnswer]], lab: LabServer) -> None:
+    """Let the root of every host link to a page of the next host; URLs have the port of the lab."""
+    for number, host in enumerate(HOSTS):
+        after = lab.url(HOSTS[(number + 1) % len(HOSTS)], "/linked")
+        pages[host]["/"] = html("/broken", after, text=text_of(number))
+        pages[host]["/linked"] = html(text=text_of(100 + number))
+
+
+def exchanges(nodes: Nodes, name: str) -> dict[tuple[str, str], ExchangeView]:
+    """The links between nodes, as a node's file shows them."""
+    view = cluster_source(open_root(nodes.data(name)), WallClock()).view()
+    return {(each.giver, each.taker): each for each in view.links}
 
 
 def give(nodes: Nodes, name: str, *bodies: RequestBody) -> None:
@@ -51,9 +70,15 @@ def test_a_request_given_to_one_node_is_carried_out_by_the_owner(own_nats: Nats,
     """Visits, robots.txt and bulk actions, each given to another node; and a cap of hosts of one node alone (T4)."""
 
     async def main() -> None:
-        web = ScriptedWeb({host: site(number) for number, host in enumerate(HOSTS)})
+        pages = {host: site(number) for number, host in enumerate(HOSTS)}
+        web = ScriptedWeb(pages)
         flags = {"a": ("--bind", PEERS["a"], "--max-hosts", "1"), "b": ("--bind", PEERS["b"])}
-        async with two_nodes(web, tmp_path, own_nats, "", flags) as nodes:
+        async with two_nodes(web, tmp_path, own_nats, "", flags, prepare=partial(link_hosts, pages)) as nodes:
+            await until_async(lambda: nodes.asked("/linked") == dict.fromkeys(HOSTS, 1), within_s=30)
+            # A11: measured by the receivers, and the same in the file of either node.
+            await until_async(
+                lambda: all({("a", "b"), ("b", "a")} <= set(exchanges(nodes, name)) for name in "ab"), within_s=30
+            )
             owners = {peer: {each.host for each in nodes.entries() if each.peer == peer} for peer in PEERS.values()}
             assert all(owners.values()), "each node owns some hosts"
             urls = [nodes.lab.url(host, "/") for host in HOSTS]

@@ -87,12 +87,14 @@ async def two_nodes(
     signals: str,
     flags: Mapping[str, Sequence[str]] | None = None,
     modules: dict[str, str] | None = None,
+    prepare: Callable[[LabServer], None] = lambda _: None,
 ) -> AsyncIterator[Nodes]:
     """Nodes a and b, which have visited every host once; each owns some cells. `flags` are those of each node."""
     log = folder / "requests.jsonl"
     async with LabServer(web, WallClock(), port=0, dns="127.77.255.93:0", log=log) as lab:
         nodes = Nodes(folder, nats, lab, 0.1, session_s=8.0)  # type: ignore[arg-type]
         nodes.log, nodes.signals = log, signals
+        prepare(lab)
         nodes.modules = modules or {}
         try:
             for name in "ab":

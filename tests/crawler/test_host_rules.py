@@ -37,6 +37,21 @@ def visited(root: Root, host: str) -> int:
         return 0
 
 
+def test_a_small_host_is_given_more_time_than_a_large_one(tmp_path: Path) -> None:
+    """A7, over the known URLs of each host: the large one has the usual delay once so many are known."""
+    web = ScriptedWeb({A: PAGES, B: {"/": html("/1"), "/1": html(text=text_of(50))}})
+    small = {"courtesy__small_site_factor": 4.0, "courtesy__small_site_urls": 5, "sites__aliases": False}
+    crawled = crawl_web(web, tmp_path, f"{A}/", f"{B}/", courtesy__delay_s=0.1, **small)
+    gaps: dict[str, list[float]] = {}
+    for host in (A, B):
+        entries = sorted((each for each in crawled.entries if each.host == host), key=lambda each: each.start_s)
+        gaps[host] = [later.start_s - first.end_s for first, later in pairwise(entries)]
+    assert min(gaps[B]) >= 0.399
+    assert len(gaps[B]) >= 2
+    assert 0.099 <= min(gaps[A]) < 0.399
+    assert gaps[A][0] >= 0.399, "before its home page was read it might have been small"
+
+
 def test_a_paused_host_gets_no_request_until_it_is_resumed(tmp_path: Path) -> None:
     seen: dict[str, int] = {}
 

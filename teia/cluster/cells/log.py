@@ -58,6 +58,9 @@ QUIET_S = 2.0
 """Heartbeat of an ordered consumer; after twice this it notices that its server is gone."""
 
 _LAST_SUBJECT = "Nats-Expected-Last-Subject-Sequence"
+_GIVER = "Teia-Node"
+"""Header of a message in a batch: the node that sent it."""
+
 # Error codes of NATS: another record is the last one; the stream has no room.
 _WRONG_LAST = 10071
 _FULL = {10077, 10047}
@@ -119,10 +122,15 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class LinkBatch:
-    """Links for a cell, at their place in the stream."""
+    """Links for a cell, at their place in the stream; `giver` is empty if an older node sent them.
+
+    `published_s` is the time at which NATS stored them, by the clock of its server.
+    """
 
     seq: int
     data: bytes
+    giver: str = ""
+    published_s: float = 0.0
 
 
 NewCell = tuple[int, bytes, int]
@@ -231,11 +239,12 @@ class CellLog:
         """Yield the records that follow `after`, up to and with `until`, which must be one of them."""
         last, parts = after, list[bytes]()
         async with contextlib.aclosing(self._follow(["log", "part"], after)) as messages:
-            async for kind, seq, data in messages:
+            async for kind, message in messages:
                 if kind == "part":
-                    parts.append(data)
+                    parts.append(message.data)
                     continue
-                record = self._decode_record(seq, data)
+                seq = message.metadata.sequence.stream
+                record = self._decode_record(seq, message.data)
                 if record.last != last:
                     raise LogGone(
                         f"the records of {self._subject('log')} between {last} and {seq} are missing; a snapshot is"
@@ -253,13 +262,15 @@ class CellLog:
     async def links(self, after: int, is_over: Callable[[], bool] = lambda: False) -> AsyncIterator[LinkBatch]:
         """Yield links that other cells found for this cell, until `is_over`; the client may swallow a cancellation."""
         async with contextlib.aclosing(self._follow(["links"], after, is_over)) as messages:
-            async for _, seq, data in messages:
-                yield LinkBatch(seq, data)
+            async for _, message in messages:
+                stored = message.metadata
+                giver = (message.headers or {}).get(_GIVER, "")
+                yield LinkBatch(stored.sequence.stream, message.data, giver, stored.timestamp.timestamp())
 
     async def _follow(
         self, kinds: Sequence[str], after: int, is_over: Callable[[], bool] = lambda: False
-    ) -> AsyncGenerator[tuple[str, int, bytes], None]:
-        """Yield (kind, sequence, data) of the cell's messages in order; during an outage it waits."""
+    ) -> AsyncGenerator[tuple[str, Msg], None]:
+        """Yield the cell's messages with their kinds, in order; during an outage it waits."""
         from nats import errors
         from nats.js import api
 
@@ -278,8 +289,7 @@ class CellLog:
                     message: Msg = await subscription.next_msg(timeout=LISTEN_S)
                 except (errors.TimeoutError, TimeoutError):
                     continue
-                kind = message.subject.split(".")[-2]
-                yield kind, message.metadata.sequence.stream, message.data
+                yield message.subject.split(".")[-2], message
         finally:
             with contextlib.suppress(Exception):
                 await subscription.unsubscribe()
@@ -463,7 +473,7 @@ class CellLog:
             return await self._request(self._subject("log"), data, condition)
         batch = secrets.token_hex(11)
         for number, (subject, payload) in enumerate(before, 1):
-            headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)}
+            headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number), _GIVER: self._node}
             headers |= {_LAST_SUBJECT: "0"} if self._is_first_record(subject) else {}
             # The first message is acknowledged: an error shows before the rest is sent.
             if number == 1:

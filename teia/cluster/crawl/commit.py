@@ -17,6 +17,7 @@ from teia.clock import Clock
 from teia.cluster.cells.log import CellLost, TooLarge
 from teia.cluster.cells.open_cells import ClusterCells
 from teia.cluster.cells.site_homes import DELAY, FORWARDED, CellMessage, Departure, SiteHomes, decode_message
+from teia.cluster.crawl.arrivals import Arrivals
 from teia.cluster.crawl.limits import STORED
 from teia.cluster.crawl.signals import store_forwarded
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
@@ -61,6 +62,7 @@ class CellExchange:
         self._committer = committer
         self._clock = clock
         self.inbox: deque[tuple[int, int, bytes]] = deque()
+        self.arrivals = Arrivals(clock)
         self.homes = SiteHomes(starts, [(cell.number, cell.frontier) for cell in cells])
         committer.steps = (self,)
         committer.cell_number = self.homes.cell_number
@@ -307,6 +309,7 @@ class CellExchange:
         for number in list(self.received):
             if not self.cells.owns(number):
                 del self.received[number]
+                self.arrivals.forget(number)
             elif number not in with_pages and self._is_urgent(number):
                 while bulks := self._next_bulks(number):
                     self._receive(self.cells[number], bulks, result)
@@ -341,6 +344,7 @@ class CellExchange:
         bulks = self._next_bulks(number)
         if bulks:
             self.merged[number] = bulks[-1][1]
+            self.arrivals.note_merged(number, bulks[-1][1])
         rest = self.received.pop(number, [])[self._max_bulks :]
         if rest:
             self.received[number] = rest

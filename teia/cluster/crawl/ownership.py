@@ -292,6 +292,7 @@ async def receive_links(log: CellLog, ownership: NodeOwnership, after: int) -> N
     inbox = ownership.exchange.inbox
     try:
         async for bulk in log.links(after, lambda: ownership.is_over):
+            ownership.exchange.arrivals.note_received(log.cell, bulk)
             inbox.append((log.cell, bulk.seq, bulk.data))
             while len(inbox) > INBOX_BULKS and not ownership.is_over:  # noqa: ASYNC110  # another thread empties it
                 await asyncio.sleep(CHECK_AGAIN_S)

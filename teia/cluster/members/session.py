@@ -95,6 +95,8 @@ class NodeState(msgspec.Struct, frozen=True):
     """Number of queued URLs in each cell."""
     stored: dict[str, int] = {}
     """Number of pages stored in each cell, by all its owners (cluster/crawl/limits.py)."""
+    received: dict[str, tuple[int, int]] = {}
+    """By node: batches of its links that were merged here, and those that wait (cluster/crawl/arrivals.py)."""
     claims: int = 0
     """Number of pages that it may still store until its next report."""
     busy: str = "normal"
@@ -214,11 +216,12 @@ class NodeSession:
         busy: str = "idle",
         stored: dict[str, int] | None = None,
         claims: int = 0,
+        received: dict[str, tuple[int, int]] | None = None,
     ) -> None:
         """Set the load and cells that the next renewal reports."""
         self.node = msgspec.structs.replace(
             self.node, load=load, cells=cells, queued=queued or {}, busy=busy, stored=stored or {}, claims=claims,
-            landmarks=self.landmarks,
+            landmarks=self.landmarks, received=received or {},
         )  # fmt: skip
 
     def others_report_done(self) -> bool:

@@ -23,11 +23,16 @@ _log = logging.getLogger(__name__)
 
 
 def node_loads(nodes: Mapping[str, NodeState]) -> dict[str, NodeLoad]:
-    """Return the nodes as the balance sees them, from their reports."""
+    """Return the nodes as the balance sees them, from their reports.
+
+    The capacity of a node that loses documents to its own time-outs is the part that it carries (T4): it is above its
+    share then, and cells go to others.
+    """
     return {
         name: NodeLoad(
-            name, node.capacity, {int(cell): float(queued) for cell, queued in node.queued.items()}, node.region,
-            node.busy, node.load.get("slow", 0.0), int(node.load.get("measured", 0)), node.landmarks,
+            name, node.capacity * node.load.get("carries", 1.0),
+            {int(cell): float(queued) for cell, queued in node.queued.items()}, node.region, node.busy,
+            node.load.get("slow", 0.0), int(node.load.get("measured", 0)), node.landmarks,
         )
         for name, node in sorted(nodes.items())
     }  # fmt: skip

@@ -1,9 +1,10 @@
 """The cluster as a node sees it, for its viewers: `DIR/cluster.json`, written once a second while the node lives.
 
-It is a `ClusterView` as JSON, made from the sessions alone: the nodes, the cells that each reports, and its number of
-known URLs in them. A change between two looks is a move: a cell with another owner, the time without an owner as far as
-was seen, and the loss of known URLs, if any. `NodeFileReader` reads the file; without one the machine is alone
-(single_machine.py). A file that is no longer written is shown as an old one.
+It is a `ClusterView` as JSON, made from the sessions alone: the nodes, the cells that each reports, its number of known
+URLs in them, and the batches of links that it received from each other node. A change between two looks is a move: a
+cell with another owner, the time without an owner as far as was seen, and the loss of known URLs, if any.
+`NodeFileReader` reads the file; without one the machine is alone (single_machine.py). A file that is no longer written
+is shown as an old one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from teia.clock import Clock, from_iso, iso_utc
 from teia.cluster.views.single_machine import SingleMachine
-from teia.cluster.views.view import CellView, ClusterSource, ClusterView, MoveView, NodeView
+from teia.cluster.views.view import CellView, ClusterSource, ClusterView, ExchangeView, MoveView, NodeView
 from teia.store.root import Root
 from teia.urls import cell_range
 
@@ -28,7 +29,7 @@ FILE = "cluster.json"
 WRITE_S = 1.0
 STALE_S = 10.0
 RATE_S = 20.0
-"""Time span over which pages a second are measured."""
+"""Time span over which pages and batches a second are measured."""
 
 MOVES = 50
 SILENT_BEATS = 2.5
@@ -87,7 +88,7 @@ class NodeFileWriter:
     _last: dict[int, _Last] = field(default_factory=dict)
     _moves: deque[MoveView] = field(default_factory=lambda: deque(maxlen=MOVES))
     _moved: Counter[str] = field(default_factory=Counter)
-    _pages: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
+    _counts: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
 
     async def write_forever(self, session: NodeSession) -> None:
         """Write the file once a second, until cancelled; on a full disk skip it."""
@@ -122,7 +123,8 @@ class NodeFileWriter:
         ]
         counts = {name: dict(node.load) for name, node in sorted(nodes.items()) if node.is_alive}
         moves = list(reversed(self._moves))
-        return ClusterView(iso_utc(now_s), here, node_views, cells, moves, [], counts, dict(self._moved))
+        links = [each for name in sorted(nodes) for each in self._exchanges(nodes[name])]
+        return ClusterView(iso_utc(now_s), here, node_views, cells, moves, links, counts, dict(self._moved))
 
     def _node_view(
         self, node: NodeState, ago_s: float, now_s: float, beat_s: float, silence_s: float, cells: int
@@ -135,21 +137,33 @@ class NodeFileWriter:
             cells=cells,
             region=node.region or None,
             capacity=node.capacity,
-            pages_per_s=self._rate(node) if node.is_alive and not is_silent else None,
+            pages_per_s=self._rate(node, "pages", node.load.get("pages")) if node.is_alive and not is_silent else None,
             load=node.load.get("load") if node.is_alive else None,
+            lag_s=node.load.get("lag_s") if node.is_alive else None,
             seen=iso_utc(now_s - ago_s),
             dies_in_s=round(max(0.0, silence_s - ago_s), 1) if is_silent else None,
         )
 
-    def _rate(self, node: NodeState) -> float | None:
-        """Return pages a second, from a node's reported counts; a count that starts again adds nothing."""
-        now, pages = self.clock.ticks_s(), node.load.get("pages")
-        if pages is None:
+    def _exchanges(self, node: NodeState) -> list[ExchangeView]:
+        """Return the links on their way to a node, by the node that sends them; none of its own cells to each other."""
+        if not node.is_alive:
+            return []
+        rates = {giver: self._rate(node, f"from {giver}", merged) for giver, (merged, _) in node.received.items()}
+        return [
+            ExchangeView(giver, node.name, rates[giver] or 0.0, waiting)
+            for giver, (_, waiting) in sorted(node.received.items())
+            if giver != node.name
+        ]
+
+    def _rate(self, node: NodeState, what: str, count: float | None) -> float | None:
+        """Return a rate per second, from a node's reported counts; a count that starts again adds nothing."""
+        now = self.clock.ticks_s()
+        if count is None:
             return None
         # By instance: a node that was restarted counts from zero.
-        seen = self._pages.setdefault(f"{node.name} {node.instance}", deque())
+        seen = self._counts.setdefault(f"{node.name} {node.instance} {what}", deque())
         if not seen or now > seen[-1][0]:
-            seen.append((now, pages))
+            seen.append((now, count))
         while now - seen[0][0] > RATE_S:
             seen.popleft()
         passed_s = now - seen[0][0]

@@ -59,6 +59,7 @@ from teia.frontier.queue.host_rules import delay_of
 from teia.frontier.queue.schedule import HostQueue
 from teia.frontier.tables.counts import count_kept
 from teia.frontier.tables.hosts import find as find_host
+from teia.frontier.tables.hosts import has_more_urls
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
 from teia.refresh.rates import Floats, Gamma, estimate, repeat_prior
 from teia.refresh.trust import Trust
@@ -514,7 +515,8 @@ class Refresh:
         took_s = 0.0 if row is None else row.response_s
         agent = courtesy.user_agent
         requested = stored_crawl_delay_s(frontier, host.host_id, host.name, agent) if courtesy.robots else None
-        delay_s = delay_of(courtesy, host.name)
+        is_small = not has_more_urls(frontier, host.host_id, host.name, courtesy.small_site_urls)
+        delay_s = delay_of(courtesy, host.name, is_small=is_small)
         delays_s = (delay_s, courtesy.response_factor * took_s if delay_s else 0.0)
         return took_s + max(*delays_s, requested or 0.0)
 

@@ -84,10 +84,12 @@ def with_agreement(texts: Sequence[str], host: str, agreed: AgreedDelay | None) 
     return others if agreed is None else [*others, f"{host}={agreed.delay_s:g} {agreed.who}"]
 
 
-def delay_of(courtesy: CourtesySettings, host: str) -> float:
-    """Return our own delay for a host: the general one, or the agreed one where that is shorter."""
+def delay_of(courtesy: CourtesySettings, host: str, *, is_small: bool = False) -> float:
+    """Return our own delay for a host: the general one, longer if it is small, or the agreed one if that is shorter."""
     agreed = agreements(courtesy.agreed_delays).get(host)
-    return courtesy.delay_s if agreed is None else min(courtesy.delay_s, agreed.delay_s)
+    if agreed is not None:
+        return min(courtesy.delay_s, agreed.delay_s)
+    return courtesy.delay_s * (courtesy.small_site_factor if is_small else 1.0)
 
 
 @lru_cache(maxsize=16)

@@ -6,9 +6,10 @@ the same target, the crawler waits
 
     max(delay, response_factor x last response time, Crawl-delay, Retry-After)        (C2, T5, A7)
 
-seconds; longer where the operator set a longer delay for a host, with a shorter delay where its owner agreed
-(host_rules.py). One request at a time is under way (`per_host` more, only for the user's own hosts). robots.txt,
-redirect hops and retries are requests like any other.
+seconds. The delay of a small host is `small_site_factor` times as long, because small sites often run on weak machines;
+every host counts as small until it is known to have many URLs. The delay is longer where the operator set a longer one
+for a host, and shorter where its owner agreed (host_rules.py). One request at a time is under way (`per_host` more,
+only for the user's own hosts). robots.txt, redirect hops and retries are requests like any other.
 
 With `delay_s = 0`, which a user sets for their own hosts, neither delay nor factor apply; the delays that the
 server itself requests (Crawl-delay, Retry-After) still do.
@@ -45,7 +46,7 @@ class DelayTarget:
     """A server or an address, with its delay. There is one object for each, so that all its users see the same state.
 
     `sites` are the registered domains that were requested at an address; `known_sites` is their number before this
-    run.
+    run. `is_small`: the server is not known to have more than `small_site_urls` URLs.
     """
 
     name: str
@@ -60,6 +61,7 @@ class DelayTarget:
     backs_off_until: float = float("-inf")
     sites: set[str] | None = None
     known_sites: int = 0
+    is_small: bool = True
 
     @property
     def site_count(self) -> int:
@@ -177,7 +179,7 @@ class Politeness:
         return max(self._own_delay_s(server), server.crawl_delay_s, self._delays_s.get(server.name, 0.0))
 
     def _own_delay_s(self, server: DelayTarget) -> float:
-        delay_s = delay_of(self.courtesy, server.name)
+        delay_s = delay_of(self.courtesy, server.name, is_small=server.is_small)
         if delay_s == 0:
             return 0.0
         return max(delay_s, self.courtesy.response_factor * server.last_response_s)

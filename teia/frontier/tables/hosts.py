@@ -9,6 +9,7 @@ from teia.frontier.cell.connection import CellConnection
 from teia.frontier.cell.schema import LANE_DUE, LANE_NEW, STATE_DONE, STATE_EXCLUDED, STATE_FAILED, STATE_QUEUED
 from teia.frontier.tables.counts import DOCUMENTS
 from teia.records import Outcome
+from teia.urls import site_of, slot_of
 
 
 class HostRow(NamedTuple):
@@ -49,6 +50,12 @@ def find(cell: CellConnection, host_id: int) -> HostRow | None:
     """Return the row of a host; None if it is unknown, or left with its site for another cell."""
     row = cell.row(f"SELECT {_COLUMNS} FROM hosts WHERE host_id = ?", host_id)  # noqa: S608  # our own names
     return None if row is None else HostRow(*row)
+
+
+def has_more_urls(cell: CellConnection, host_id: int, host: str, number: int) -> bool:
+    """Tell whether a host has more known URLs than a number; reads no more rows than that."""
+    sql = "SELECT 1 FROM urls WHERE slot = ? AND host_id = ? LIMIT 1 OFFSET ?"
+    return cell.row(sql, slot_of(site_of(host)), host_id, number) is not None
 
 
 def count_urls(cell: CellConnection) -> Iterator[tuple[int, UrlCounts]]:

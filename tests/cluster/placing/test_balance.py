@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from teia.cluster.members.session import NodeState
 from teia.cluster.placing.balance import (
     IDLE,
     NORMAL,
@@ -24,6 +26,7 @@ from teia.cluster.placing.balance import (
     shares_of,
     state_after,
 )
+from teia.cluster.placing.balancer import node_loads
 from teia.config.sections import BalanceSettings
 
 RULES = BalanceSettings(idle_urls=10, overloaded_urls=100)
@@ -184,3 +187,21 @@ def test_a_node_whose_servers_are_slow_changes_places_with_the_first_that_does_n
     assert {(move.cell, move.taker) for move in moves} == {(1, "d"), (2, "d"), (5, "a")}
     assert plan_exchange(nodes, "a", ["b", "c", "d"], ["d"]) == []
     assert plan_exchange(nodes, "d", ["a"], []) == []
+
+
+def test_a_machine_that_loses_documents_to_its_own_time_outs_gets_less_work() -> None:
+    """T4: it asks for less, and cells go to the others until its part is what it carries."""
+    queued = {name: {str(8 * at + cell): 100 for cell in range(8)} for at, name in enumerate("abc")}
+    states = {
+        name: NodeState(name, "1", queued=cells, busy=OVERLOADED, load={"carries": 0.25} if name == "a" else {})
+        for name, cells in queued.items()
+    }
+    loads = list(node_loads(states).values())
+    assert [node.capacity for node in loads] == [0.25, 1.0, 1.0]
+    moves = plan(loads, RULES)
+    assert {move.giver for move in moves} == {"a"}
+    after = {node.name: node.load for node in apply_transfers(loads, moves)}
+    assert after["a"] <= 1.3 * 2_400 * 0.25 / 2.25
+    assert not plan(
+        [node_loads({name: msgspec.structs.replace(states[name], load={})})[name] for name in states], RULES
+    )

@@ -12,7 +12,7 @@ import pytest
 from teia.clock import VirtualClock
 from teia.cluster.members.session import NodeState
 from teia.cluster.views.node_file import FILE, STALE_S, NodeFileWriter, cluster_source
-from teia.cluster.views.view import ClusterView
+from teia.cluster.views.view import ClusterView, ExchangeView
 from teia.store.root import Root, open_root
 from teia.urls import cell_starts
 
@@ -86,6 +86,20 @@ async def _lives_and_dies(root: Root) -> None:
     assert (await told.after(1.0)).moves == view.moves, "told once"
 
 
+async def _exchanged(root: Root) -> None:
+    told = Sessions(root)
+    assert told.view().links == []
+    told.say("a", received={"a": (90, 3), "b": (10, 0)})
+    told.view()
+    told.say("a", received={"a": (99, 0), "b": (30, 2)}, load={"lag_s": 1.25})
+    view = await told.after(4.0)
+    assert view.links == [ExchangeView("b", "a", 5.0, 2)], "none between cells of one node"
+    assert [node.lag_s for node in view.nodes] == [1.25, None]
+    told.say("a", state="dead")
+    view = await told.after(1.0)
+    assert (view.links, view.nodes[0].lag_s) == ([], None), "a dead node merges nothing"
+
+
 async def _handed_over(root: Root) -> None:
     told = Sessions(root)
     told.view()
@@ -114,6 +128,11 @@ async def _told_and_heard(root: Root) -> None:
 
 def test_a_death_and_who_took_its_cells_are_reported(root: Root) -> None:
     asyncio.run(_lives_and_dies(root))
+
+
+def test_links_between_nodes_and_their_lag_are_what_receivers_report(root: Root) -> None:
+    """A11: batches a second, those that wait, and the lag of each node."""
+    asyncio.run(_exchanged(root))
 
 
 def test_a_cell_that_is_handed_over_is_the_new_owners(root: Root) -> None:

@@ -43,6 +43,22 @@ def test_slow_server_has_a_longer_delay() -> None:
     assert visit(politeness, "a", "1.1.1.1", 40, 41) == 5, "only the last response time counts"
 
 
+def test_small_host_has_a_longer_delay_until_it_is_known_to_be_large() -> None:
+    """A7: 20 s for small hosts where large ones have 5 s (Cho, Garcia-Molina et al., 2004)."""
+    agreed = ("mine.test=2 Ana Souza",)
+    courtesy = CourtesySettings(delay_s=5.0, response_factor=2.0, small_site_factor=4.0, agreed_delays=agreed)
+    politeness = Politeness(courtesy)
+    assert visit(politeness, "a", "1.1.1.1", 10, 11) == 20, "nothing is known of it"
+    assert politeness.address("1.1.1.1").last_delay_s == 5, "other hosts of the address need not wait as long"
+    politeness.server("a").is_small = False
+    assert not politeness.server("a").is_free(30.99, 1), "the delay that is running is not cut short"
+    assert visit(politeness, "a", "1.1.1.1", 40, 41) == 5
+    assert visit(politeness, "mine.test", "1.1.1.2", 10, 11) == 2, "its owner agreed"
+    politeness.delay_after_crash([("b", "")], 100)
+    assert not politeness.server("b").is_free(119.99, 1)
+    assert visit(polite(delay_s=0), "a", "1.1.1.1", 10, 11) == 0
+
+
 def test_two_names_of_one_address_share_its_delay() -> None:
     politeness = polite(delay_s=5)
     visit(politeness, "a", "1.1.1.1", 10, 11)

@@ -42,6 +42,7 @@ NODE_COUNTERS = {
 NODE_GAUGES = {
     "queued": "queued URLs in the cells of a node",
     "inbox": "received link messages that are not committed yet, the backlog of a node",
+    "lag_s": "seconds from the storage of links in NATS to their commit by the node that receives them",
     "unsaved_bytes": "bytes of the logs of a node's cells that are not in a snapshot yet",
     "kept": "pages kept fresh by a node",
     "load": "load of a node's machine per processor",
