@@ -288,6 +288,12 @@ class IndexSettings:
 
     enabled: bool = setting(True, "add pages to the search index")
     semantics: bool = setting(False, "train a semantic model from 2,000 pages on, and use it for ranking")
+    cached_answers: int = setting(
+        200,
+        "number of answers kept for repeated searches, each for a minute or until the index changes; 0: none",
+        at_least=0,
+        at_most=100_000,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class IndexReader(ABC):
         One view is one object: a hit found in it can be read from it again.
         """
         with self._lock:
-            state = self._state()
+            state = self.state()
             if self._view is None or state != self._loaded_state:
                 self._index = self._reload(self._index)
                 self._view = self._index.searcher()
@@ -61,7 +61,7 @@ class IndexReader(ABC):
         return self._view or IndexReader.searcher(self)
 
     @abstractmethod
-    def _state(self) -> Hashable:
+    def state(self) -> Hashable:
         """Return a value that changes with every commit."""
 
     @abstractmethod
@@ -128,7 +128,7 @@ class CellReader(IndexReader):
         self.folder = folder
         self._meta = str(folder / META_FILE)
 
-    def _state(self) -> Hashable:
+    def state(self) -> Hashable:
         return identity_of(self._meta)
 
     def _reload(self, index: tantivy.Index | None) -> tantivy.Index:

@@ -80,7 +80,7 @@ class UnionReader(IndexReader):
                 self._extents = state, extent_of(searcher, self.schema, self.elsewhere)
             return self._extents[1]
 
-    def _state(self) -> Hashable:
+    def state(self) -> Hashable:
         return tuple(map(identity_of, self._metas)), self._next_elsewhere
 
     def _reload(self, index: tantivy.Index | None) -> tantivy.Index:

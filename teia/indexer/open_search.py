@@ -40,6 +40,7 @@ from teia.search.query.analysis import stem_of
 from teia.search.query.words import WORD
 from teia.search.rank.formula import Keys, Ranking
 from teia.search.rank.semantic import Models
+from teia.search.serve.results_cache import ResultsCache
 from teia.search.serve.searcher import Searcher, SearchOptions
 from teia.search.serve.shards import LocalShard
 from teia.search.show.results import Facts, Hit, Results
@@ -62,6 +63,7 @@ class CollectionSearch(Closing):
             reader = stack.enter_context(contextlib.closing(_reader(folders)))
             models = [Models(folder.semantic) for folder in folders]
             facts = FrontierFacts(lookups, clock)
+            most = min(saved(root, name).config.index.cached_answers for name in names)
             self._searcher = stack.enter_context(
                 Searcher(
                     [LocalShard(" and ".join(names), reader)],
@@ -70,6 +72,7 @@ class CollectionSearch(Closing):
                     facts=facts,
                     # Two collections have two models, and their scores cannot be compared with each other.
                     model=models[0].current if len(models) == 1 else lambda: None,
+                    answers=ResultsCache(clock, reader.state, most) if most else None,
                 )
             )
             self._reader, self._facts = reader, facts

@@ -12,12 +12,13 @@ import pytest
 import teia
 from teia.clock import WallClock
 from teia.errors import IndexFailure
+from teia.frontier.cell.cell import FrontierCell
 from teia.indexer.open_search import CollectionRanks, CollectionSearch
 from teia.indexer.process import CollectionFollower
 from teia.indexer.ranks import rank_file
 from teia.indexer.semantic_model import renew_model
 from teia.search.rank.semantic import load
-from teia.search.serve.searcher import SearchOptions
+from teia.search.serve.searcher import Searcher, SearchOptions
 from teia.store.root import Root, open_root
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 from tests.index.pages import indexed, page
@@ -84,6 +85,23 @@ def test_a_search_sees_pages_that_are_indexed_while_it_is_open(opened: Collectio
     cell = open_root(data).collection("main").cells()[0]
     indexed(cell.index, [page("http://new.test/", "uma novidade")])
     assert opened.search("novidade").total == 1
+
+
+@pytest.mark.parametrize(("kept", "searches"), [(200, 1), (0, 2)])
+def test_repeated_searches_are_answered_from_memory_unless_the_setting_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int, searches: int
+) -> None:
+    root = open_root(tmp_path / "data", create=True)
+    text = f'[collection]\nseeds = ["http://a.test/"]\n[index]\ncached_answers = {kept}\n'
+    for cell in root.create_collection("main", text, 1).cells():
+        FrontierCell(cell.frontier).close()
+        indexed(cell.index, [page("http://a.test/", "imposto de renda")])
+    asked: list[str] = []
+    search = Searcher._search
+    monkeypatch.setattr(Searcher, "_search", lambda self, *of: asked.append(of[0]) or search(self, *of))
+    with CollectionSearch(root, ["main"], WallClock()) as opened:
+        assert [opened.search("renda").total for _ in range(2)] == [1, 1]
+    assert asked == ["renda"] * searches
 
 
 def test_a_collection_without_an_index_says_what_to_do(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from teia.lab.corpus.collection import CorpusCollection, cell_folder
 from teia.lab.corpus.questions import SampleQuery
 from teia.search.rank.formula import Ranking
 from teia.search.rank.semantic import Model
+from teia.search.serve.results_cache import ResultsCache
 from teia.search.serve.searcher import Searcher, SearchOptions
 from teia.search.serve.shards import LocalShard
 from teia.search.show.results import Results
@@ -167,9 +168,15 @@ class TimedSearch:
         self._model = collection.models().current if semantics else _no_model
         self.searcher = self._searcher()
 
-    def _searcher(self) -> Searcher:
+    def _searcher(self, answers: ResultsCache | None = None) -> Searcher:
         shards = [LocalShard("pages", self.reader)]
-        return Searcher(shards, self._clock, ranking=self._ranking, model=self._model, deadline_s=DEADLINE_S)
+        ranking, model = self._ranking, self._model
+        return Searcher(shards, self._clock, ranking=ranking, model=model, deadline_s=DEADLINE_S, answers=answers)
+
+    def keep_answers(self, most: int) -> None:
+        """Answer repeated searches from a cache from now on, as the product does."""
+        self.searcher.close()
+        self.searcher = self._searcher(ResultsCache(self._clock, self.reader.state, most))
 
     def clear_caches(self) -> None:
         """Discard cached counts; the files stay in memory."""

@@ -35,6 +35,7 @@ from teia.search.rank.similar import Subject
 from teia.search.rank.statistics import Statistics
 from teia.search.serve.gateway import Gateway, QueryFanOut, Shards
 from teia.search.serve.query_execution import DEADLINE_S, QueryExecution, RankedPages, SearchComponents
+from teia.search.serve.results_cache import ResultsCache
 from teia.search.show.explain import explain_rows
 from teia.search.show.facets import collect_facets, start_facets
 from teia.search.show.results import Expansion, Hit, PageFacts, Results
@@ -76,14 +77,21 @@ class Searcher(Closing):
         facts: PageFacts | None = None,
         model: Callable[[], Model | None] = lambda: None,
         deadline_s: float = DEADLINE_S,
+        answers: ResultsCache | None = None,
     ) -> None:
         self._components = SearchComponents(
             Gateway(shards, clock), Statistics(clock), clock, ranking or Ranking(), facts, model, deadline_s
         )
+        self._answers = answers
 
     def search(self, text: str, n: int = 10, offset: int = 0, options: SearchOptions | None = None) -> Results:
         """Answer a typed text with at most `n` results from number `offset` + 1 on."""
         options = options or SearchOptions()
+        if self._answers is None:
+            return self._search(text, n, offset, options)
+        return self._answers.answer((text, n, offset, options), lambda: self._search(text, n, offset, options))
+
+    def _search(self, text: str, n: int, offset: int, options: SearchOptions) -> Results:
         began = self._components.clock.ticks_s()
         query = parse(text)
         # 1. Nothing to search for: no request is sent, the notes say why.
