@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -13,15 +14,21 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from teia.clock import WallClock
+from teia.cluster.circle.circle import Circle
+from teia.cluster.circle.host_cell import point_of_slot
 from teia.cluster.members.session import NodeState
 from teia.cluster.nats.wire import connect
 from teia.cluster.placing.balancer import node_loads
 from teia.cluster.placing.choose_node import DecidedTransfer, OwnerOverrides, RingDocument
 from teia.cluster.views.status import node_states
+from teia.lab.server.requestlog import read_log
+from teia.lab.server.serve import LabServer
 from teia.lab.server.witness import early_requests
+from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.lab.world.hosts import make_hosts
 from teia.lab.world.regions import format_countries
 from teia.lab.world.spec import WorldSpec
@@ -32,8 +39,10 @@ from tests.cluster.conftest import Nats
 from tests.cluster.nodes import Cluster, by_one_machine, cluster
 from tests.cluster.placing.test_balance import busiest
 from tests.cluster.test_node import DELAY_S, PATIENT_S, check_courtesy, requested_pages
+from tests.cluster.test_signals_nodes import Nodes, run
+from tests.crawler.webs import Page, ScriptedWeb, html
 from tests.system.labs import Lab, running_lab
-from tests.waiting import until
+from tests.waiting import until, until_async
 
 WEB = """
 seed = 11
@@ -208,3 +217,112 @@ def test_unequal_nodes_share_work_by_their_capacity(
         print(f"a moved host was silent for {silence_s:.1f} s at most")
         assert silence_s < LONGEST_S
         assert not early_requests(lab.settled_entries(), 1.0, lambda entry: entry.host)
+
+
+# ---- slow and overloaded nodes --------------------------------------------------------------------------------------
+
+PEERS = {"a": "127.0.63.1", "b": "127.0.63.2"}
+SLOW_S, PAGE_BYTES, MINIMUM_KB_S = 0.6, 20_000, 100
+CHANGE_PLACES = {
+    "TEIA_PLACEMENT_MINIMUM_KB_S": str(MINIMUM_KB_S),  # a page takes 0.2 s at most, and a slow one 0.6 s
+    "TEIA_PLACEMENT_MEASURED_PAGES": "1",
+    "TEIA_BALANCE_EVERY_S": "0.5",
+    "TEIA_BALANCE_IDLE_URLS": "1",
+    "TEIA_BALANCE_OVERLOADED_URLS": "60",
+}
+
+
+def cells_by_circle() -> dict[str, list[int]]:
+    """The cells of nodes a and b before anything is decided."""
+    starts = cell_starts(harness.CELLS)
+    circle = Circle(dict.fromkeys("ab", 1.0))
+    owners = [next(iter(circle.order(point_of_slot(start)))) for start in starts]
+    return {name: [cell for cell, owner in enumerate(owners) if owner == name] for name in "ab"}
+
+
+def hosts_in(cells: list[int], count: int, word: str) -> list[str]:
+    """Names of sites in some cells, the same number in each as far as possible."""
+    starts, found = cell_starts(harness.CELLS), defaultdict[int, list[str]](list)
+    for number in range(10_000):
+        name = f"{word}{number}.test"
+        found[cell_of(slot_of(name), starts)].append(name)
+    return [found[cells[number % len(cells)]][number // len(cells)] for number in range(count)]
+
+
+class Places(Nodes):
+    """Nodes that begin with some sites of their own choice."""
+
+    seeds: tuple[str, ...] = ()
+
+    def _write_settings(self) -> Path:
+        path = super()._write_settings()
+        seeds = str([self.lab.url(host, "/") for host in self.seeds]).replace("'", '"')
+        lines = [f"seeds = {seeds}" if line.startswith("seeds =") else line for line in path.read_text().splitlines()]
+        path.write_text("\n".join(lines).replace("delay_s = 0.1", "delay_s = 0.5"), "utf-8")
+        return path
+
+    def peers_of(self, hosts: list[str]) -> dict[str, set[str]]:
+        """Where pages of hosts were requested from, robots.txt aside."""
+        found = defaultdict[str, set[str]](set)
+        for each in self.entries():
+            if each.host in hosts and each.path != "/robots.txt":
+                found[each.host].add(each.peer)
+        return found
+
+
+def test_slow_and_overloaded_nodes_change_places(
+    own_nats: Nats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A4, A5, A14 on two nodes: slow sites leave, the slow node changes places, the overloaded one gives cells away."""
+    for name, value in CHANGE_PLACES.items():
+        monkeypatch.setenv(name, value)
+    mine = cells_by_circle()
+    far, hubs = hosts_in(mine["a"], 12, "far"), hosts_in(mine["b"], 6, "hub")
+    text = "word " * (PAGE_BYTES // 5)
+
+    def far_page(request: WorldRequest) -> WorldAnswer:
+        answer = html(*(f"/{number}" for number in range(3)), text=text)
+        return msgspec.structs.replace(answer, delay_s=SLOW_S if request.client == PEERS["a"] else 0.0)
+
+    pages: dict[str, dict[str, Page]] = {host: dict.fromkeys(("/", "/0", "/1", "/2"), far_page) for host in far}
+    leaves = [f"/{number}" for number in range(40)]
+    pages |= {host: {"/": html(*leaves, text=text)} | dict.fromkeys(leaves, html(text=text)) for host in hubs}
+
+    async def main() -> None:
+        log = tmp_path / "requests.jsonl"
+        async with LabServer(ScriptedWeb(pages), WallClock(), port=0, dns="127.77.255.96:0", log=log) as lab:
+            nodes = Places(tmp_path, own_nats, lab, 0.5, session_s=4.0)  # type: ignore[arg-type]
+            nodes.log, nodes.seeds = log, tuple(far)
+            try:
+                for name in "ab":
+                    nodes.start(name, "--strategy", "rtt", "--bind", PEERS[name], once=False)
+                await change_places(nodes)
+                for process in nodes.processes.values():
+                    process.send_signal(signal.SIGTERM)
+                await asyncio.to_thread(nodes.finish)
+            finally:
+                nodes.end()
+        assert early_requests(read_log(log), 0.5, lambda entry: entry.host) == []
+
+    async def moves(why: str) -> list[DecidedTransfer]:
+        _, ring = await asyncio.to_thread(look, own_nats)
+        return [move for move in ring.moves if move.why == why]
+
+    async def has_exchanged() -> bool:
+        states, _ = await asyncio.to_thread(look, own_nats)
+        return all(set(map(int, states[name].cells)) == set(mine[other]) for name, other in ("ab", "ba"))
+
+    async def change_places(nodes: Places) -> None:
+        # Each site is measured by a, refused, and crawled by b.
+        await until_async(lambda: all(PEERS["b"] in nodes.peers_of(far)[host] for host in far), within_s=60)
+        await until_async(has_exchanged, within_s=60)
+        assert {(move.giver, move.taker) for move in await moves("slow")} == {("a", "b"), ("b", "a")}
+        assert not await moves("overloaded")
+        assert all(state.landmarks for state in (await asyncio.to_thread(look, own_nats))[0].values())
+        seeds = [nodes.lab.url(host, "/") for host in hubs]
+        added = await asyncio.to_thread(teia, "add", *seeds, "--data", str(nodes.data("a")))
+        assert added.returncode == 0, added.stderr
+        await until_async(lambda: moves("overloaded"), within_s=60)
+        assert {(move.giver, move.taker) for move in await moves("overloaded")} == {("a", "b")}
+
+    run(main)
