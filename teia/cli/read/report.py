@@ -33,7 +33,7 @@ Top = Annotated[
 
 
 def report(name: Name, data: Data, collection: Collection = None, top: Top = TOP, as_json: AsJson = False) -> None:
-    """Print a report: outcomes, types, servers, errors, space, links, coverage, freshness, hosts or traps.
+    """Print a report: outcomes, types, servers, errors, space, links, growth, coverage, freshness, hosts or traps.
 
     Examples: teia report outcomes --data archive · teia report hosts --data archive --top 100 --json
     """

@@ -35,6 +35,17 @@ def count_waiting(cell: CellConnection) -> int:
     return int(cell.row(sql, STATE_QUEUED)[0])
 
 
+def found_between(cell: CellConnection) -> tuple[float, float] | None:
+    """Return when the first and the last URL were found; None if there is no URL."""
+    first_s, last_s = cell.row("SELECT min(found_s), max(found_s) FROM urls")
+    return None if first_s is None else (first_s, last_s)
+
+
+def urls_by_time_found(cell: CellConnection, width_s: int) -> Counter[int]:
+    """Count the URLs by the time at which they were found, in multiples of `width_s`."""
+    return Counter(dict(cell.rows("SELECT found_s / ?, count(*) FROM urls GROUP BY 1", width_s)))
+
+
 def urls_by_in_links(cell: CellConnection) -> Counter[int]:
     """Count the URLs by their number of in-links."""
     return Counter(dict(cell.rows("SELECT in_links, count(*) FROM urls GROUP BY 1")))

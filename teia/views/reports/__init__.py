@@ -5,6 +5,7 @@ coverage   estimated coverage of the sites
 errors     failures by class and host
 estimate   capture and recapture
 freshness  freshness of the captures
+growth     URLs found against URLs fetched, over time
 hosts      servers one by one
 links      references
 outcomes   outcomes of all URLs (T8)

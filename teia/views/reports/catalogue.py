@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from teia.views.reports.coverage import coverage
 from teia.views.reports.errors import errors
+from teia.views.reports.growth import growth
 from teia.views.reports.hosts import hosts
 from teia.views.reports.links import links
 from teia.views.reports.outcomes import outcomes
@@ -43,6 +44,7 @@ REPORTS: dict[str, Callable[[Source, int], DataclassInstance]] = {
     "errors": errors,
     "space": space,
     "links": links,
+    "growth": growth,
     "coverage": coverage,
     "freshness": freshness,
     "hosts": hosts,

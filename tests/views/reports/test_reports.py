@@ -18,6 +18,7 @@ from teia.views.reports.catalogue import REPORTS, unit_of
 from teia.views.reports.coverage import coverage
 from teia.views.reports.errors import errors
 from teia.views.reports.freshness import FreshnessReport, HostFreshnessRow
+from teia.views.reports.growth import growth
 from teia.views.reports.hosts import hosts
 from teia.views.reports.links import links
 from teia.views.reports.outcomes import code_of, describe_outcome, outcomes
@@ -181,6 +182,16 @@ def test_rates_by_day_count_the_minutes_with_requests(two_days: Source) -> None:
 def test_images_and_mail_addresses_are_counted(two_days: Source) -> None:
     counted = links(two_days)
     assert (counted.images, counted.mail_links) == (4, 1)
+
+
+def test_growth_counts_urls_by_when_they_were_found_and_first_fetched(source: Source) -> None:
+    """Twelve URLs were found at once; nine were requested in 24 s, one of them three times; robots.txt is none."""
+    found = growth(source)
+    assert (found.found, found.fetched, found.share, found.bucket_s) == (12, 9, 9 / 12, 1)
+    rows = [(row.start[17:19], row.found, row.fetched, row.found_in_all, row.fetched_in_all) for row in found.over_time]
+    assert rows[:3] == [("20", 12, 0, 12, 0), ("24", 0, 1, 12, 1), ("25", 0, 1, 12, 2)]
+    assert rows[-1] == ("44", 0, 1, 12, 9)
+    assert found.over_time[-1].share == 9 / 12
 
 
 def test_coverage_of_a_host_with_two_lists(source: Source) -> None:
