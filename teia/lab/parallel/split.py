@@ -1,4 +1,4 @@
-"""Assignment of pages to processes: the splits that A's paper (section 2.5) names, and T4's.
+"""Assignment of pages to processes: the splits that A's paper (section 2.3.1) names, and T4's.
 
 `site` is the cluster's split, by its own functions. `url` ignores sites, so most links lead to other processes.
 `hierarchy` is by top-level domain in the literature. All names of a lab end in .test, so here it is by topic: half of

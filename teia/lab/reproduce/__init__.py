@@ -17,7 +17,8 @@ SVG file for each figure. Randomness comes from the run's seed alone, so the sam
     periodic           F2
     lookup_cost        A2
     strategies         A12
-    rounds             one round of A12
+    strategy_model     A12 under the paper's conditions, computed
+    rounds             one round of A12, by real nodes
     comparing          statistical tests of A12
     parallel_crawlers  A16
     nodes              real nodes on a lab web

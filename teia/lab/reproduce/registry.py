@@ -62,6 +62,8 @@ class Table:
     compared_with: str = Message("published")
     note: str = ""
     varies: bool = False
+    cut: str = ""
+    """The part of the experiment that was made, if it was interrupted before its end."""
 
 
 @dataclass(frozen=True, slots=True)

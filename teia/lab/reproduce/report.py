@@ -35,6 +35,11 @@ class Finished:
         return compute_digest(self.results, self.input_lines)
 
     @property
+    def cut(self) -> str:
+        """Return the part that was made, if the experiment was interrupted; else nothing."""
+        return next((each.cut for each in self.results if isinstance(each, Table) and each.cut), "")
+
+    @property
     def digest_scope(self) -> str:
         """Description of the data that the digest covers."""
         if not self.input_lines:
@@ -82,18 +87,21 @@ def _columns(table: Table) -> tuple[str, ...]:
 
 
 def render_markdown(heading: Heading, finished: Sequence[Finished]) -> str:
-    lines = ["# Reproduced experiments", "", *_heading_lines(heading)]
+    lines = ["# Reproduced experiments", "", *_heading_lines(heading, finished)]
     for each in finished:
         lines += ["", f"## {each.experiment.id}: {each.experiment.title}", "", f"Paper: {each.experiment.paper}.", ""]
+        lines += [f"**Cut short**: {each.cut}.", ""] if each.cut else []
         lines += [f"Took {each.seconds:.1f} s. Digest of {each.digest_scope}: `{each.digest}`."]
         for result in each.results:
             lines += ["", *_result_lines(result, each.file_name(result))]
     return "\n".join(lines) + "\n"
 
 
-def _heading_lines(heading: Heading) -> list[str]:
+def _heading_lines(heading: Heading, finished: Sequence[Finished]) -> list[str]:
     versions = [f"Python {platform.python_version()}", *(f"{name} {metadata.version(name)}" for name in VERSIONS_OF)]
     size = "quick: smaller than in the paper, so the numbers vary more" if heading.quick else "full"
+    if cut := [f"{each.experiment.id} ({each.cut})" for each in finished if each.cut]:
+        size += f"; cut short: {', '.join(cut)}"
     return [
         f"- command: `{heading.command}`",
         f"- seed: {heading.seed}",

@@ -74,6 +74,7 @@ def _summarize_experiment(finished: Finished) -> dict[str, Any]:
         "title": finished.experiment.title,
         "paper": finished.experiment.paper,
         "seconds": round(finished.seconds, 3),
+        "cut": finished.cut or None,
         "digest": finished.digest,
         "digest_of": finished.digest_scope,
         "files": [finished.file_name(result) for result in finished.results],

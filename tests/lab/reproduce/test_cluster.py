@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from teia.clock import VirtualClock
 from teia.errors import LabError
 from teia.lab.reproduce import collectors, parallel_crawlers, rounds, strategies
 from teia.lab.reproduce.collectors import CollectorsResult, fit_line, measure_session
@@ -14,7 +17,9 @@ from teia.lab.reproduce.comparing import describe, mann_whitney, t_test
 from teia.lab.reproduce.parallel_crawlers import Study, world_spec
 from teia.lab.reproduce.registry import ExperimentInput, Figure, Table, compute_digest
 from teia.lab.reproduce.rounds import FinishedRounds, RoundResult, compute_measures, study_id
+from teia.lab.reproduce.runner import reproduce, summary
 from teia.lab.reproduce.strategies import DESCRIBED, MANN_WHITNEY, PAIRS, STRATEGIES, T_TESTS, complete_rounds
+from teia.lab.reproduce.strategy_model import StudyConditions, StudyRound, draw_web, model_rounds
 from teia.lab.world.spec import WorldSpec
 from tests.conftest import missing
 
@@ -29,6 +34,12 @@ def rows_of(found: list[Table | Figure], name: str) -> dict[tuple[str, ...], tup
 
 def made(strategy: str, number: int, study: str = "s", pages: int = 100) -> RoundResult:
     return RoundResult(strategy, number, pages, 10 + number, 2_000.0, 20.0, 1.5, 3, study)
+
+
+def shorten_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute one round under the paper's conditions, where a test is about the rounds of real nodes."""
+    monkeypatch.setattr(strategies, "QUICK_MODEL_ROUNDS", 1)
+    monkeypatch.setattr(strategies, "CONDITIONS", {strategies.PAPERS: StudyConditions()})
 
 
 def test_published_statistics_are_those_of_the_paper() -> None:
@@ -67,7 +78,51 @@ def test_finished_rounds_are_kept_and_those_of_other_settings_are_not_mixed_in(t
     assert study_id(30.0, 1) != study_id(10.0, 1) != study_id(10.0, 2)
 
 
+def mean_pages(conditions: StudyConditions, rounds_made: int) -> dict[str, float]:
+    found = model_rounds(conditions, STRATEGIES, rounds_made, seed=1)
+    return {name: sum(each.pages for each in those) / rounds_made for name, those in found.items()}
+
+
+def test_the_order_of_the_paper_needs_its_conditions() -> None:
+    """A12: rtt, hash, isolated, geo; where near is fast and sites are in all countries, geo is the first."""
+    pages = mean_pages(strategies.CONDITIONS[strategies.PAPERS], 4)
+    assert sorted(pages, key=lambda name: -pages[name]) == list(strategies.PAPERS_ORDER)
+    other = mean_pages(strategies.CONDITIONS["both, as for the real nodes"], 2)
+    assert max(other, key=lambda name: other[name]) == "geo"
+
+
+def test_the_model_repeats_is_polite_and_draws_the_papers_times() -> None:
+    conditions = StudyConditions(near=1.0)
+    webs = [draw_web(conditions, np.random.default_rng(7)) for _ in range(2)]
+    assert np.median(webs[0].response_s) == pytest.approx(1.41, rel=0.1)
+    assert np.mean(webs[0].response_s) == pytest.approx(1.95, rel=0.1)
+    one, again = (StudyRound(web, "hash", conditions).run() for web in webs)
+    assert one.fetches == again.fetches
+    by_site = Counter(site for (site, _), _, _ in one.fetches)
+    assert max(by_site.values()) <= 2_400 / 60 + 1, "a page a minute from each server"
+    assert len({page for page, _, _ in one.fetches}) == len(one.fetches), "nodes that share the work repeat nothing"
+
+
+def test_a_study_that_was_cut_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report of 13 of 30 rounds called itself full."""
+    shorten_model(monkeypatch)
+
+    def run_round(strategy: str, number: int, seconds: float, seed: int) -> RoundResult:
+        if number == 1:
+            raise KeyboardInterrupt
+        return made(strategy, number, study_id(seconds, seed))
+
+    monkeypatch.setattr(strategies, "run_round", run_round)
+    report = reproduce(["A12"], seed=1, quick=True, out=tmp_path, clock=VirtualClock(), progress=print)
+    text = report.report.read_text("utf-8")
+    assert "cut short: A12 (1 of 2 rounds of the real nodes)" in text
+    assert summary(report)["experiments"][0]["cut"] == "1 of 2 rounds of the real nodes"
+    whole = {name: [made(name, number) for number in range(2)] for name in STRATEGIES}
+    assert not strategies.statistics_table(whole, 10.0, 2).cut
+
+
 def test_a_second_call_makes_only_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten_model(monkeypatch)
     asked: list[tuple[str, int]] = []
 
     def run_round(strategy: str, number: int, seconds: float, seed: int) -> RoundResult:
@@ -97,6 +152,7 @@ def test_a_second_call_makes_only_what_is_missing(tmp_path: Path, monkeypatch: p
 
 
 def test_a_round_that_fails_is_repeated_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten_model(monkeypatch)
     reports: list[str] = []
     failures = [LabError("a node died"), LabError("a node died")]
 
@@ -163,15 +219,31 @@ def test_a16_repeats_and_firewall_loses_what_exchange_finds() -> None:
     assert compute_digest([found[0]]) == compute_digest([found[1]]) != compute_digest([found[2]])
     rows = {row.labels: row.ours for row in found[0].rows}
     assert rows["firewall", "url", "4", "coverage"] < 0.9
+    longer = rows["cross-over", "site", "4", "coverage, longer"]
+    assert longer == 1 > rows["firewall", "site", "4", "coverage"]
+    assert rows["cross-over", "site", "4", "coverage"] < 1, "no stop rule decides it"
     assert rows["exchange", "url", "4", "coverage"] == 1
     assert rows["exchange", "url", "4", "overlap"] == 0 < rows["cross-over", "site", "4", "overlap"]
     assert rows["exchange", "site", "4", "URLs sent per page"] < rows["exchange", "url", "4", "URLs sent per page"]
 
 
-def _modes(seed: int) -> Table:
+def test_a16_with_a_firewall_coverage_falls_with_processes_and_rises_with_seeds() -> None:
+    """Cho's figure; with most sites as seeds, the firewall mode looked as good as exchange."""
+    found = {row.labels: row.ours for row in parallel_crawlers.seeds_table(_study(1)).rows}
+    few = [found["8", number] for number in ("1", "2", "4", "8")]
+    assert few == sorted(few, reverse=True)
+    assert few[0] == 1 > few[3] + 0.1
+    assert found["64", "8"] > few[3] + 0.1
+
+
+def _study(seed: int) -> Study:
     run = ExperimentInput(seed, True, Path(), lambda _: None)
     world = parallel_crawlers.World(WorldSpec.from_values(world_spec(run, 400)), epoch_s=0.0)
-    return parallel_crawlers.modes_table(Study(run, parallel_crawlers.read_graph(world)))
+    return Study(run, parallel_crawlers.read_graph(world))
+
+
+def _modes(seed: int) -> Table:
+    return parallel_crawlers.modes_table(_study(seed))
 
 
 @pytest.mark.slow
