@@ -16,8 +16,8 @@ ORDERS = ("breadth", "depth", "backlinks", "pagerank", "focused", "sydney")
 """Orders of a host's new URLs; frontier/queue/order.py has them."""
 
 POLICIES = (
-    "psp", "psp-centred", "psp-aged", "mp2", "m-wolf", "uniform", "proportional", "cho", "edf", "index", "rate-update",
-    "round-robin", "sampling", "user-centric",
+    "psp", "psp-centred", "psp-aged", "mp2", "m-wolf", "uniform", "proportional", "cho", "edf", "azar",
+    "lambda-crawl", "ebr", "index", "rate-update", "round-robin", "sampling", "user-centric",
 )  # fmt: skip
 """Policies of revisits; refresh/policies.py has them."""
 

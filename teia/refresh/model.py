@@ -27,6 +27,12 @@ DAY_S = 86_400.0
 OLDEST_S = 1e30
 """Age of a copy that was never fresh; finite, to avoid arithmetic with infinities."""
 
+CLICK_EXPONENT = 9 / 4
+"""Clicks of searchers grow with this power of a page's importance (Cho and Roy, 2004).
+
+A page's place in lists of results falls with the power 3/2 of its PageRank, and clicks with the power 3/2 of the place.
+"""
+
 ROUNDING = 1e-12
 """Relative tolerance for a whole number of intervals in a horizon, so that 0.3 s holds three intervals of 0.1 s."""
 
@@ -52,8 +58,9 @@ class RefreshWorld:
     """Pages in columns, server by server; made and checked by `build`.
 
     `page` is the id of each page. `weight` sums to 1. `age_s` is the time since the copy was last known to be fresh.
-    `changes` counts the visits that found a change, where the caller counts them. `budget` is R: the total number of
-    visits within the horizon; None is no limit.
+    `changes` counts the visits that found a change, where the caller counts them, and `changed_ago_s` is the time since
+    the last of them. `budget` is R: the total number of visits within the horizon; None is no limit. `clicks` are the
+    shares of searchers' clicks, where they are known. `now_s` is the time of the plan on the caller's clock.
     """
 
     starts: Numbers
@@ -68,6 +75,9 @@ class RefreshWorld:
     crawlers: Crawlers
     horizon_s: float
     budget: int | None
+    changed_ago_s: Floats | None = None
+    clicks: Floats | None = None
+    now_s: float = 0.0
 
     @classmethod
     def build(
@@ -86,6 +96,7 @@ class RefreshWorld:
         bytes_per_s: ArrayLike = math.inf,
         crawlers: Crawlers | None = None,
         budget: int | None = None,
+        clicks: ArrayLike | None = None,
     ) -> RefreshWorld:
         """Sort pages by server and check all values; a scalar applies to all pages or servers."""
         of_server = np.asarray(server, dtype=np.int64)
@@ -108,10 +119,7 @@ class RefreshWorld:
             "politeness_s": _column("delays", politeness_s, count),
             "bytes_per_s": _column("server speeds", bytes_per_s, count, may_be_infinite=True),
         }
-        total = columns["weight"].sum()
-        if not total > 0:
-            raise UsageError("the weights of all pages are 0")
-        columns["weight"] = columns["weight"] / total
+        columns["weight"] = _as_shares("weights", columns["weight"])
         if not 0 < horizon_s < math.inf:
             raise UsageError(f"the horizon must be > 0, not {horizon_s:g} s")
         if budget is not None and budget < 0:
@@ -123,7 +131,8 @@ class RefreshWorld:
             crawlers=crawlers or Crawlers(),
             horizon_s=float(horizon_s),
             budget=budget,
-            **columns,
+            clicks=None if clicks is None else _as_shares("clicks", _column("clicks", clicks, pages)[order]),
+            **columns,  # type: ignore[arg-type]  # none of these columns is `now_s`
         )
 
     def __len__(self) -> int:
@@ -151,6 +160,11 @@ class RefreshWorld:
         """False for pages whose freshness no visit changes: weight 0, or the two limits of the rate."""
         return (self.weight > 0) & (self.rate > 0) & np.isfinite(self.rate)
 
+    @property
+    def click_shares(self) -> Floats:
+        """The share of searchers' clicks that each page gets; from its weight where clicks are not known."""
+        return _as_shares("weights", self.weight**CLICK_EXPONENT) if self.clicks is None else self.clicks
+
     def caps(self, rule: CapRule = "floor") -> Numbers:
         """Return the number of visits that politeness allows each server within the horizon.
 
@@ -174,6 +188,14 @@ class RefreshWorld:
         """Return the same world with copies of other ages, in the order of the columns."""
         ages = np.minimum(_column("ages", age_s, len(self), may_be_infinite=True), OLDEST_S)
         return replace(self, age_s=ages)
+
+
+def _as_shares(name: str, column: Floats) -> Floats:
+    total = column.sum()
+    if not total > 0:
+        raise UsageError(f"the {name} of all pages are 0")
+    shares: Floats = column / total
+    return shares
 
 
 def _column(name: str, values: ArrayLike, length: int, *, may_be_infinite: bool = False) -> Floats:

@@ -1,7 +1,10 @@
 """The policies by name (P4, P5, P9).
 
     Psp, MWolf                counts, then a timetable: PSP as printed and centred, MP2, M-Wolf
-    PeriodEdf, Cho            intensities that are best in the long run: with politeness (edf), without it (cho)
+    PeriodEdf                 intensities that are best in the long run under politeness: for freshness (edf), for
+                              freshness at random times (azar), for a penalty that gives up no page (lambda-crawl),
+                              for what searchers click (ebr)
+    Cho                       the same for freshness, without politeness
     Uniform, Proportional,    policies that ignore the value of visits; RateUpdate is F2's rule
     RoundRobin, RateUpdate
     Sampling                  a few pages of each server, then the servers where most of them had changed
@@ -11,13 +14,15 @@
 PSP and the policies it is compared with differ in one thing each. PSP spreads the visits of a server evenly in the
 order of their ideal times. MP2 leaves each visit at its ideal time. M-Wolf does so too, and computes its counts without
 politeness (Wolf and others, 2002). Dispatch is the same for all: the most overdue page that may be visited now, never
-early. Sampling is that of Cho and Ntoulas (2002).
+early. Sampling is that of Cho and Ntoulas (2002). Embarrassment is a searcher's click on a result that is stale (Wolf
+and others, 2002; Pandey and Olston, 2005).
 
 To add one: a class with `name`, `renew_s` and `plan`, and a place in POLICIES.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final
@@ -31,6 +36,7 @@ from teia.refresh.merge import Spacing, Timetable, merge
 from teia.refresh.model import DAY_S, Floats, Numbers, RefreshWorld
 from teia.refresh.policy import ByValue, Intervals, Policy, Value, fair_slots, intervals_at, slots
 from teia.refresh.segments import Segments
+from teia.refresh.threshold import Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +73,20 @@ class MWolf:
 class PeriodEdf:
     """The best intensities under politeness; the page due first is next. Over weeks it converges to the optimum.
 
-    `floor_share` of each server's visits is spread evenly over all its pages, so that none is given up.
+    `by_clicks` counts a page by its share of searchers' clicks instead of its weight. A page that joins later has the
+    median interval there, because its clicks are not known.
     """
 
     name: str = "edf"
     objective: Objective = "periodic"
-    floor_share: float = 0.0
+    by_clicks: bool = False
     renew_s: None = None
 
     def plan(self, world: RefreshWorld) -> Intervals:
-        best = plan_intensities(world, objective=self.objective, floor_share=self.floor_share)
-        return replace(intervals_at(world, best.visits_per_s), price=best.price, objective=self.objective)
+        valued = replace(world, weight=world.click_shares) if self.by_clicks else world
+        best = plan_intensities(valued, objective=self.objective)
+        price = None if self.by_clicks else best.price
+        return replace(intervals_at(world, best.visits_per_s), price=price, objective=self.objective)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,48 +157,66 @@ class RateUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Cycles of one horizon: a sample of each server, then all pages of the servers whose samples changed most.
+    """Cycles of a day: a random sample of each server first, then the servers whose samples had changed most.
 
-    The result of a sample of `pages` is its expected value, from the rates of the sampled pages alone. Nothing is
-    remembered from one cycle to the next. Samples are pages at even distances in the order of ids.
+    It knows the results of its visits alone, not the rates, and nothing of earlier cycles. A server waits until its
+    whole sample was visited, and has no more visits in a cycle if nothing of it had changed. A page is visited at most
+    once in a cycle. A plan is for an hour, so that the results of samples are known to the next one.
     """
 
     name: str = "sampling"
     pages: int = 10
-    renew_s: None = None
+    cycle_s: float = DAY_S
+    renew_s: float = DAY_S / 24
 
     def plan(self, world: RefreshWorld) -> Timetable:
-        known = world.with_ages(0.0)
+        length_s = min(self.renew_s, world.horizon_s)
+        since_s = world.now_s % self.cycle_s
+        visited = world.age_s < since_s
         sampled = self._sample(world)
-        counts = sampled.copy()
-        room = world.caps()
-        each = np.bincount(world.server, sampled, minlength=world.servers).astype(np.int64)
-        # 1. The samples are paid for first. 2. Servers take the rest of the budget, most changed samples first.
-        left = max(0, (len(world) if world.budget is None else world.budget) - int(each.sum()))
-        changed = self._changed(world, sampled)
-        for server in np.argsort(-changed, kind="stable").tolist():
-            rows = slice(int(world.starts[server]), int(world.starts[server + 1]))
-            first = np.argsort(-sampled[rows], kind="stable")  # the sample is visited in any case
-            visits_here = min(int(room[server]), rows.stop - rows.start, int(each[server]) + left)
-            counts[rows] = 0
-            counts[rows.start + first[:visits_here]] = 1
-            left -= max(0, visits_here - int(each[server]))
-        return merge(known, counts, "centred")
+        waiting = sampled & ~visited
+        changed = self._changed(world, sampled & visited, since_s)
+        changed[np.unique(world.server[waiting])] = 0.0
+        # Samples first (2 is above any share), then the pages of the servers whose samples changed most.
+        worth = np.where(waiting, 2.0, np.where(visited, 0.0, changed[world.server]))
+        budget = None if world.budget is None else math.ceil(world.budget * length_s / world.horizon_s)
+        hour = replace(world.with_ages(0.0), horizon_s=length_s, budget=budget)
+        return merge(hour, _most_valued(hour, worth).astype(np.int64), "centred")
 
-    def _sample(self, world: RefreshWorld) -> Numbers:
-        sampled = np.zeros(len(world), dtype=np.int64)
-        each = np.minimum(self.pages, world.pages_per_server)
-        server = np.repeat(np.arange(world.servers), each)
-        number = np.arange(len(server)) - np.repeat(np.cumsum(each) - each, each)
-        sampled[world.starts[server] + number * world.pages_per_server[server] // each[server]] = 1
+    def _sample(self, world: RefreshWorld) -> Flags:
+        """Return the pages of this cycle's samples: `pages` of each server, at most a quarter of what it allows."""
+        chance = np.random.default_rng(int(world.now_s // self.cycle_s))
+        # The order of random numbers within each server is a random order of its pages.
+        order = np.lexsort((chance.random(len(world)), world.server))
+        with np.errstate(divide="ignore"):
+            quarter = np.floor(self.cycle_s / 4 / world.politeness_s)
+        most = np.maximum(1, np.minimum(self.pages, quarter))
+        sampled = np.zeros(len(world), dtype=np.bool_)
+        sampled[order[_ranks(world) < most[world.server]]] = True
         return sampled
 
-    def _changed(self, world: RefreshWorld, sampled: Numbers) -> Floats:
-        """Return the share of each server's sample that has changed since it was fresh, half of the cycle from now."""
-        share = -np.expm1(-world.rate * (world.age_s + world.horizon_s / 2)) * sampled
-        total = np.bincount(world.server, share, minlength=world.servers)
-        seen: Floats = total / np.maximum(np.bincount(world.server, sampled, minlength=world.servers), 1)
-        return seen
+    @staticmethod
+    def _changed(world: RefreshWorld, seen: Flags, since_s: float) -> Floats:
+        """Return the share of each server's visited sample in which the visit found a change."""
+        if world.changed_ago_s is None:
+            return np.zeros(world.servers)
+        changed = np.bincount(world.server, seen & (world.changed_ago_s <= since_s), minlength=world.servers)
+        share: Floats = changed / np.maximum(np.bincount(world.server, seen, minlength=world.servers), 1)
+        return share
+
+
+def _ranks(world: RefreshWorld) -> Numbers:
+    """Return the place of each page among those of its server, from 0 on."""
+    return np.arange(len(world)) - world.starts[world.server]
+
+
+def _most_valued(world: RefreshWorld, worth: Floats) -> Flags:
+    """Choose the pages that are worth most, as many as each server and the budget allow; none that is worth nothing."""
+    order = np.lexsort((-worth, world.server))
+    rows = order[(_ranks(world) < world.caps("ceil")[world.server]) & (worth[order] > 0)]
+    chosen = np.zeros(len(world), dtype=np.bool_)
+    chosen[rows[np.argsort(-worth[rows], kind="stable")][: world.budget]] = True
+    return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +250,9 @@ POLICIES: Final[dict[str, Policy]] = {
         Proportional(),
         Cho(),
         PeriodEdf(),
+        PeriodEdf("azar", "poisson"),
+        PeriodEdf("lambda-crawl", "harmonic"),
+        PeriodEdf("ebr", by_clicks=True),
         MostValuable("index", "freshness"),
         RateUpdate(),
         RoundRobin(),

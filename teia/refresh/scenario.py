@@ -1,7 +1,8 @@
 """Worlds to plan for: read from a file, or generated.
 
-A file is CSV with a header: page, server, weight, rate_per_day, and optionally size_bytes and age_s. Pages and servers
-are names. Where all pages are whole numbers these are their ids; otherwise ids follow the order of the file.
+A file is CSV with a header: page, server, weight, rate_per_day, and optionally size_bytes, age_s and clicks (a page's
+share of searchers' clicks, in any unit). Pages and servers are names. Where all pages are whole numbers these are their
+ids; otherwise ids follow the order of the file.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from teia.lib.message import Message
 from teia.refresh.model import DAY_S, Crawlers, Floats, Numbers, RefreshWorld
 
 NEEDED: Final = ("page", "server", "weight", "rate_per_day")
-OPTIONAL: Final = ("size_bytes", "age_s")
+OPTIONAL: Final = ("size_bytes", "age_s", "clicks")
 SLOWEST, FASTEST = 0.01, 1.0
 """Limits of the rates of generated pages, in changes per unit of time (P6); the paper does not name the unit."""
 
@@ -53,6 +54,7 @@ class Scenario:
             servers=len(self.servers),
             size_bytes=self.numbers.get("size_bytes", 0.0),
             age_s=self.numbers.get("age_s", 0.0),
+            clicks=self.numbers.get("clicks"),
             horizon_s=horizon_s,
             politeness_s=politeness_s,
             budget=budget,

@@ -14,12 +14,12 @@ from teia.refresh.counts import plan_counts
 from teia.refresh.merge import Timetable
 from teia.refresh.model import RefreshWorld
 from teia.refresh.policies import POLICIES, find_policy
-from teia.refresh.policy import Intervals
+from teia.refresh.policy import Intervals, Policy
 from teia.refresh.scenario import draw_world
 
 DAY_S = 86_400.0
 PAPERS = {"psp", "psp-centred", "mp2", "m-wolf", "uniform", "proportional", "cho", "rate-update", "round-robin"}
-NAMES = PAPERS | {"edf", "index"}
+NAMES = PAPERS | {"edf", "index", "azar", "lambda-crawl", "ebr", "sampling", "user-centric"}
 
 
 def drawn(unit_s: float = 3600.0) -> RefreshWorld:
@@ -68,15 +68,93 @@ def test_intensities_are_as_their_names_say() -> None:
     assert (1 / uniform.interval_s).sum() == pytest.approx(8640 / DAY_S)
 
 
-def test_sampling_goes_where_samples_changed_most() -> None:
-    """P5: the budget is for one server only; the one with the fast pages gets it."""
+def cycle(changed: list[int], *, rates: float | list[float] = 1.0, now_s: float = 7_200.0) -> RefreshWorld:
+    """Two servers of 40 pages, two hours after the first sample; so many pages of each sample were found changed."""
     world = RefreshWorld.build(
-        [0] * 40 + [1] * 40, [0.1 / DAY_S] * 40 + [5.0 / DAY_S] * 40, horizon_s=DAY_S, politeness_s=60.0, budget=50
-    )
+        np.repeat([0, 1], 40), np.repeat(rates, 80 // np.size(rates)) / DAY_S, horizon_s=DAY_S, politeness_s=60.0,
+        budget=24 * 15,
+    )  # fmt: skip
+    first = POLICIES["sampling"].plan(replace(world, budget=None))
+    assert isinstance(first, Timetable)
+    age_s, ago_s = np.full(80, now_s), np.full(80, np.inf)
+    for server, number in enumerate(changed):
+        sample = first.page[first.starts[server] : first.starts[server + 1]]
+        age_s[sample] = now_s - 1_800.0
+        ago_s[sample[:number]] = now_s - 1_800.0
+    return replace(world.with_ages(age_s), changed_ago_s=ago_s, now_s=now_s)
+
+
+def test_sampling_visits_a_new_random_sample_of_each_server_every_cycle() -> None:
+    """P5, Cho and Ntoulas: ten pages of each server in the first hour, others the day after."""
+    world = cycle([0, 0], now_s=DAY_S)
+    plans = [POLICIES["sampling"].plan(replace(world, now_s=day * DAY_S, budget=None)) for day in (0, 1, 2)]
+    samples = [frozenset(plan.page.tolist()) for plan in plans if isinstance(plan, Timetable)]
+    assert [np.diff(plan.starts).tolist() for plan in plans if isinstance(plan, Timetable)] == [[10, 10]] * 3
+    assert len(set(samples)) == 3
+
+
+@pytest.mark.parametrize(("changed", "visits"), [([2, 7], [0, 15]), ([7, 2], [15, 0]), ([0, 0], [0, 0])])
+def test_sampling_goes_where_samples_changed_most(changed: list[int], visits: list[int]) -> None:
+    """P5: the results of visits decide, not the rates, which say the opposite of the first case here."""
+    world = cycle(changed, rates=[50.0, 0.1])
     plan = POLICIES["sampling"].plan(world)
     assert isinstance(plan, Timetable)
-    assert np.diff(plan.starts).tolist() == [10, 40]
-    assert np.bincount(plan.page, minlength=80)[:40].reshape(10, 4).tolist() == [[1, 0, 0, 0]] * 10
+    assert np.diff(plan.starts).tolist() == visits
+    assert (world.age_s[plan.page] == world.now_s).all()  # a page is visited once in a cycle
+    assert plan.due_s.max(initial=0.0) < 3_600.0
+
+
+def test_a_server_waits_for_its_whole_sample() -> None:
+    world = cycle([9, 9])
+    late = np.flatnonzero(world.age_s < world.now_s)[0]
+    plan = POLICIES["sampling"].plan(world.with_ages(np.where(np.arange(80) == late, world.now_s, world.age_s)))
+    assert isinstance(plan, Timetable)
+    assert plan.page[: plan.starts[1]].tolist() == [late]
+    assert np.diff(plan.starts).tolist() == [1, 14]
+
+
+def one_server(weight: list[float] | None = None, **more: object) -> RefreshWorld:
+    rate = np.array([0.5, 1.0, 2.0, 4.0]) / DAY_S
+    return RefreshWorld.build(
+        [0] * 4, rate, weight=weight or [4.0, 3.0, 2.0, 1.0], horizon_s=DAY_S, politeness_s=DAY_S / 8, **more
+    )  # type: ignore[arg-type]
+
+
+def test_azar_has_the_closed_form_of_random_visits() -> None:
+    """P5, Azar and others (2018): rho = sqrt(w lam) (B + sum lam)/sum sqrt(w lam) - lam."""
+    world = one_server()
+    plan = POLICIES["azar"].plan(world)
+    root = np.sqrt(world.weight * world.rate)
+    best = root * (8 / DAY_S + world.rate.sum()) / root.sum() - world.rate
+    assert isinstance(plan, Intervals)
+    assert 1 / plan.interval_s == pytest.approx(best, rel=1e-6)
+    assert 1 / plan.interval_for(0, world.weight[1], world.rate[1]) == pytest.approx(best[1], rel=1e-6)
+
+
+def test_lambda_crawl_gives_up_no_page() -> None:
+    """P5, Kolobov and others (2019): rho (rho + lam) is in proportion to w lam, for pages that edf gives up too."""
+    world = replace(one_server(), rate=np.array([0.5, 1.0, 2.0, 4000.0]) / DAY_S)
+    plans = {name: POLICIES[name].plan(world) for name in ("lambda-crawl", "edf")}
+    often = {name: 1 / plan.interval_s for name, plan in plans.items() if isinstance(plan, Intervals)}
+    spent = often["lambda-crawl"] * (often["lambda-crawl"] + world.rate) / (world.weight * world.rate)
+    assert spent == pytest.approx(spent[0], rel=1e-6)
+    assert often["lambda-crawl"][3] > 0 == often["edf"][3]
+
+
+def test_ebr_counts_pages_by_what_searchers_click() -> None:
+    """P5: by given clicks, or by those that a page of its importance is expected to have; edf does not read them."""
+    known, weighed = one_server(clicks=[1.0, 1.0, 5.0, 1.0]), one_server([1.0, 1.0, 5.0, 1.0])
+    ebr, edf = POLICIES["ebr"], POLICIES["edf"]
+    assert plan_intervals(ebr, known) == pytest.approx(plan_intervals(edf, weighed))
+    assert plan_intervals(edf, known) == pytest.approx(plan_intervals(edf, one_server()))
+    expected = one_server([4.0**2.25, 3.0**2.25, 2.0**2.25, 1.0])
+    assert plan_intervals(ebr, one_server()) == pytest.approx(plan_intervals(edf, expected))
+
+
+def plan_intervals(policy: Policy, world: RefreshWorld) -> list[float]:
+    plan = policy.plan(world)
+    assert isinstance(plan, Intervals)
+    return plan.interval_s.tolist()
 
 
 def test_rate_update_reads_changes_and_days() -> None:

@@ -31,7 +31,8 @@ def plan(
     scenario: Annotated[
         Path,
         typer.Option(
-            metavar="FILE.csv", help="CSV file with the columns page,server,weight,rate_per_day[,size_bytes][,age_s]."
+            metavar="FILE.csv",
+            help="CSV file with the columns page,server,weight,rate_per_day[,size_bytes][,age_s][,clicks].",
         ),
     ],
     horizon_h: Annotated[

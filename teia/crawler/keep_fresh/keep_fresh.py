@@ -476,7 +476,11 @@ class Refresh:
         """Return when a host with news is planned; at once if the plan has ended or lacks most of its pages."""
         if self._settings.policy != ON_DISK:
             policy_queue = self._policy_queues.get(host)
-            has_ended = policy_queue is None or self._clock.now_s() >= policy_queue.ends_s
+            left_s = -1.0 if policy_queue is None else policy_queue.ends_s - self._clock.now_s()
+            # A timetable is carried out to its end: a new one would begin with the same first visits again.
+            if policy_queue is not None and policy_queue.is_fixed and left_s > 0 and not policy_queue.lacks_pages:
+                return self._clock.ticks_s() + left_s
+            has_ended = left_s <= 0
         else:
             has_ended = host.news >= max(NEWS_AT_LEAST, NEWS_SHARE * host.pages) or host.after > FIRST_KEY
         return 0.0 if has_ended else host.planned + self._settings.replan_s

@@ -36,17 +36,29 @@ class PolicyQueue:
         horizon_s = min(settings.horizon_s, MAX_VISITS * max(slot_s, SHORTEST_SLOT_S))
         ages_s = np.maximum(now_s - columns.fresh_s, 0.0)
         world = host_world(weight, rate, slot_s, horizon_s, ages_s, columns.changes)
-        world = replace(world, budget=int(horizon_s / max(slot_s, SHORTEST_SLOT_S)))
+        changed_ago_s = np.where(columns.histories.changes > 0, now_s - columns.histories.changed_s, inf)
+        budget = int(horizon_s / max(slot_s, SHORTEST_SLOT_S))
+        world = replace(world, budget=budget, changed_ago_s=changed_ago_s, now_s=now_s)
+        # Hits are clicks; other weights are an importance, from which the world guesses clicks.
+        if settings.weights == "hits":
+            world = replace(world, clicks=world.weight)
         self._queue = make_queue(policy.plan(world), world, 0, now_s)
         self._keys = columns.key.tolist()
         self._pages = {key: page for page, key in enumerate(self._keys)}
         self._requested_s = dict(enumerate(columns.requested_s.tolist()))
         self._least_s = settings.least_s
         self.is_timetable = isinstance(self._queue, TimetableQueue)
-        self.ends_s = now_s + (horizon_s if self.is_timetable else policy.renew_s or inf)
+        self.is_fixed = self.is_timetable or policy.renew_s is not None
+        self.ends_s = now_s + min(horizon_s if self.is_timetable else inf, policy.renew_s or inf)
+        self._planned = len(self._keys)
 
     def __len__(self) -> int:
         return len(self._keys)
+
+    @property
+    def lacks_pages(self) -> bool:
+        """True if a tenth of the host's pages, or more, were found after the plan was made."""
+        return 10 * (len(self._keys) - self._planned) > len(self._keys)
 
     def take(self, limit: int, skip: Collection[int], now_s: float, *, early: bool) -> tuple[list[int], float]:
         """Hand out the keys of the next pages, and the time when there may be more; pages in `skip` are under way."""

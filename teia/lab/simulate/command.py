@@ -119,6 +119,7 @@ def _result(outcome: PolicyResult, settings: SimulationSettings) -> dict[str, An
         "visits": outcome.visits,
         "late_p99_s": round(outcome.lateness.quantile_s(0.99), 3),
         "age_s": outcome.age_s,
+        "embarrassment": outcome.embarrassment,
         "seconds": {"plan": round(outcome.plan_s, 4), "simulate": round(outcome.simulate_s, 4)},
     }
     if settings.length_s > DAY_S:

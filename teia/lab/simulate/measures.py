@@ -41,7 +41,7 @@ class Lateness:
 
 
 class Window:
-    """Weighted expected staleness and age from `begin_s` on.
+    """Weighted expected staleness and age from `begin_s` on, and embarrassment: staleness weighted by clicks.
 
     A visit ends a gap, and at the end all copies have an unfinished gap. The cost of each gap since `begin_s` is added
     as it ends. So nothing is sorted, and the work is linear in visits and pages.
@@ -49,21 +49,22 @@ class Window:
 
     def __init__(self, world: RefreshWorld, begin_s: float) -> None:
         self._world, self.begin_s = world, begin_s
-        self._stale = self._aged = 0.0
+        self._clicks = world.click_shares
+        self._stale = self._aged = self._embarrassing = 0.0
 
     def add(self, visits: Visits) -> None:
         for part in blocks(len(visits.page)):
             self._add(visits.page[part], visits.before_s[part], visits.time_s[part])
 
-    def close(self, fresh_s: Floats, end_s: float) -> tuple[float, float]:
-        """Return mean staleness and mean age over the window; `fresh_s` is when copies were fresh at its end."""
+    def close(self, fresh_s: Floats, end_s: float) -> tuple[float, float, float]:
+        """Return mean staleness, age and embarrassment; `fresh_s` is when copies were fresh at the window's end."""
         for part in blocks(len(self._world)):
             self._add(part, fresh_s[part], np.full(1, end_s))
         length_s = end_s - self.begin_s
-        return self._stale / length_s, self._aged / length_s
+        return self._stale / length_s, self._aged / length_s, self._embarrassing / length_s
 
     def _add(self, page: Rows | slice, fresh_s: Floats, until_s: Floats) -> None:
-        """Add the weighted seconds for which copies are stale, and the integral of their ages."""
+        """Add the weighted seconds for which copies are stale, by weight and by clicks, and the integral of ages."""
         rate, weight = self._world.rate[page], self._world.weight[page]
         # A gap that began before the window counts from `begin_s` on, with the age that the copy has there.
         from_s = np.maximum(fresh_s, self.begin_s)
@@ -71,6 +72,7 @@ class Window:
         stale_s, aged_s2 = gap_costs(rate, age_s, gap_s)
         self._stale += float((weight * stale_s).sum())
         self._aged += float((weight * aged_s2).sum())
+        self._embarrassing += float((self._clicks[page] * stale_s).sum())
 
 
 def gap_costs(lam: Floats, age_s: Floats, gap_s: Floats) -> tuple[Floats, Floats]:

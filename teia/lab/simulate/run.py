@@ -23,7 +23,7 @@ from teia.lab.simulate.compiled import make_timeline
 from teia.lab.simulate.measures import Lateness, Window, expected_freshness
 from teia.lab.simulate.timeline import Timeline, Visits
 from teia.refresh.merge import Timetable
-from teia.refresh.model import DAY_S, RefreshWorld
+from teia.refresh.model import DAY_S, Numbers, RefreshWorld
 from teia.refresh.policy import Plan, Policy
 
 VISITS_AT_ONCE = 1 << 21
@@ -76,6 +76,7 @@ class PolicyResult:
     visits: int = 0
     stale_s: float = 0.0
     aged_s2: float = 0.0
+    embarrassing_s: float = 0.0
     sampled: float | None = None
     days: dict[int, tuple[float, float]] = field(default_factory=dict)
     lateness: Lateness = field(default_factory=Lateness)
@@ -93,6 +94,11 @@ class PolicyResult:
         return self.aged_s2 / self.length_s
 
     @property
+    def embarrassment(self) -> float:
+        """Share of searchers' clicks that meet a stale copy."""
+        return self.embarrassing_s / self.length_s
+
+    @property
     def by_day(self) -> list[float]:
         return [stale_s / length_s for stale_s, length_s in self.days.values()]
 
@@ -102,10 +108,11 @@ class PolicyResult:
         later = list(self.days.values())[len(self.days) // 2 :]
         return sum(stale_s for stale_s, _ in later) / sum(length_s for _, length_s in later)
 
-    def add(self, begin_s: float, end_s: float, staleness: float, age_s: float) -> None:
+    def add(self, begin_s: float, end_s: float, staleness: float, age_s: float, embarrassment: float) -> None:
         length_s = end_s - begin_s
         self.stale_s += staleness * length_s
         self.aged_s2 += age_s * length_s
+        self.embarrassing_s += embarrassment * length_s
         day = int(begin_s // DAY_S)
         stale_s, day_length_s = self.days.get(day, (0.0, 0.0))
         self.days[day] = (stale_s + staleness * length_s, day_length_s + length_s)
@@ -123,6 +130,7 @@ def simulate(
 ) -> PolicyResult:
     """Carry a policy out; `on_visits` gets the visits, in order. For a policy that learns, changes are drawn."""
     learns = policy.renew_s is not None
+    world = replace(world, clicks=world.click_shares)  # computed once, not for every day
     # 17 is arbitrary: it keeps this stream apart from others with the same seed.
     drawn = Modifications.draw(world, settings.process, np.random.default_rng((settings.seed, 17)))
     started = timeline(world, drawn if learns or settings.sampled else None)
@@ -138,6 +146,9 @@ class _Simulation:
         self._outcome = PolicyResult(policy.name, settings.length_s)
         self._window = Window(world, 0.0)
         self._plan: Plan | None = None
+        # What a policy that learns knows: visits that found a change, up to the last plan, and the time of the last.
+        self._seen: Numbers | int = 0
+        self._changed_s = -world.changed_ago_s if world.changed_ago_s is not None else np.full(len(world), -np.inf)
         self._horizons_s = {0.0, *_multiples(world.horizon_s, settings.length_s)}
         # The end closes a day too, so that a shorter last day is measured.
         self._days_s = {settings.length_s, *_multiples(DAY_S, settings.length_s)}
@@ -203,12 +214,23 @@ class _Simulation:
 
     def _replan(self, now_s: float) -> None:
         started_s = self._clock.ticks_s()
-        # Only a policy that learns may know the drawn changes; for the others the given counts stay.
-        seen = self._timeline.seen if self._policy.renew_s is not None else self._world.changes
-        now = replace(self._world, changes=seen) if now_s > 0 else self._world
-        self._plan = self._policy.plan(now.with_ages(now_s - self._timeline.fresh_s) if now_s > 0 else now)
+        world = self._world
+        if now_s > 0:
+            world = replace(world.with_ages(now_s - self._timeline.fresh_s), now_s=now_s)
+            # Only a policy that learns may know the drawn changes; for the others the given counts stay.
+            if self._policy.renew_s is not None:
+                world = self._with_results(world)
+        self._plan = self._policy.plan(world)
         self._outcome.plan_s += self._clock.ticks_s() - started_s
         self._timeline.follow(self._plan, now_s)
+
+    def _with_results(self, world: RefreshWorld) -> RefreshWorld:
+        """Return the world with the results of all visits so far; a page's last visit counts for those of one plan."""
+        seen = self._timeline.seen.copy()
+        found = seen > self._seen
+        self._changed_s[found] = self._timeline.fresh_s[found]
+        self._seen = seen
+        return replace(world, changes=seen, changed_ago_s=world.now_s - self._changed_s)
 
     def _add_sample(self, now_s: float) -> None:
         sampled = self._timeline.fresh_weight if self._settings.sampled else None

@@ -104,8 +104,12 @@ class LivePolicy:
             return None
         ages_s, horizon_s = world.age_s[rows], self.settings.horizon_s
         alone = host_world(weight, world.rate[rows], slot_s, horizon_s, ages_s, world.changes[rows])
+        changed_ago_s = None if world.changed_ago_s is None else world.changed_ago_s[rows]
         # Planned alone, a host may use every visit that its slots grant within the horizon.
-        return find_policy(self.name).plan(replace(alone, budget=int(horizon_s / slot_s)))
+        alone = replace(alone, budget=int(horizon_s / slot_s), changed_ago_s=changed_ago_s, now_s=world.now_s)
+        if self.settings.weights == "hits":
+            alone = replace(alone, clicks=alone.weight)
+        return find_policy(self.name).plan(alone)
 
 
 def _timetable(world: RefreshWorld, plans: Sequence[Plan | None]) -> Timetable:

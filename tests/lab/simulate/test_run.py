@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -135,6 +136,39 @@ def test_psp_every_day_gives_pages_up_and_from_actual_ages_it_does_not() -> None
     assert psp.second_half_staleness > robin.second_half_staleness
     assert aged.second_half_staleness < 1.2 * best.second_half_staleness
     assert psp.by_day == sorted(psp.by_day)
+
+
+def test_every_pair_of_policies_makes_different_visits() -> None:
+    """P5, P9: on servers of unequal size, with delays and a budget that bind, each policy is itself."""
+    world = draw_world(
+        np.random.default_rng(1), pages=200, servers=6, horizon_s=DAY_S, politeness_s=900.0, rate_unit_s=DAY_S,
+        weights="zipf:1", budget=300,
+    )  # fmt: skip
+    made = {name: execute_plan(world, name, 2)[1] for name in POLICIES}
+    rows = {name: [*visits.page.tolist(), *visits.time_s.tolist()] for name, visits in made.items()}
+    assert [pair for pair in combinations(rows, 2) if rows[pair[0]] == rows[pair[1]]] == []
+    assert min(map(len, rows.values())) > 2 * 200
+
+
+def test_ebr_has_the_least_embarrassment_and_edf_the_least_staleness() -> None:
+    """P5: clicks fall with the weight here, so that pages which matter to one matter little to the other."""
+    world = drawn(500, 5, politeness_s=300.0, unit_s=DAY_S)
+    chance = np.random.default_rng(2)
+    world = replace(world, weight=chance.dirichlet(np.ones(500)), clicks=chance.dirichlet(np.full(500, 0.2)))
+    found = {name: execute_plan(world, name, 12)[0] for name in ("ebr", "edf", "azar", "round-robin", "user-centric")}
+    assert min(found, key=lambda name: found[name].embarrassment) == "ebr"
+    assert min(found, key=lambda name: found[name].staleness) == "edf"
+    assert found["ebr"].embarrassment < 0.8 * found["edf"].embarrassment
+
+
+def test_sampling_finds_the_servers_that_change_from_its_visits() -> None:
+    """P5: of four servers the two whose pages change are visited whole; of the others little more than the samples."""
+    rate = np.repeat([0.01, 3.0, 0.01, 3.0], 50) / DAY_S
+    world = RefreshWorld.build(np.repeat(range(4), 50), rate, horizon_s=DAY_S, politeness_s=60.0, budget=200)
+    _, visits = execute_plan(world, "sampling", 4)
+    each = np.bincount(world.server[visits.page], minlength=4)
+    assert each[[1, 3]].tolist() == [200, 200]
+    assert 40 <= each[[0, 2]].min() <= each[[0, 2]].max() <= 80
 
 
 def test_rate_update_learns_from_the_results_of_its_visits() -> None:
