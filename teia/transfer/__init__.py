@@ -4,6 +4,7 @@ import_data       `teia import`
 import_warc       WARC files
 warc_captures     WARC files taken apart into captures
 import_lists      lists of URLs, fetch logs
+import_hosts      lists of host names, DNS zones
 import_hits       access logs
 export            `teia export`
 read_all          read collections without writing

@@ -26,7 +26,7 @@ from teia.crawler.fetch_rows import IMPORTED_RUN, roll_out, write_log
 from teia.durable import disk_errors
 from teia.errors import CorruptFile
 from teia.frontier.cell.rows import FoundUrl, tail_of
-from teia.frontier.cell.schema import BY_SEED, STATE_EXCLUDED, STATE_FAILED, STATE_QUEUED
+from teia.frontier.cell.schema import BY_LIST, BY_SEED, STATE_EXCLUDED, STATE_FAILED, STATE_QUEUED
 from teia.frontier.queue.retry import RetryVerdict
 from teia.frontier.tables.pages import find_url_at
 from teia.records import Outcome
@@ -44,12 +44,13 @@ _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 
 @dataclass(frozen=True, slots=True)
 class UrlListLine:
-    """One line of a list."""
+    """One line of a list; `is_text` tells a list of somebody else from the URLs that a teia knew."""
 
     url: str
     depth: int = 0
     state: str = "queued"
     outcome: str = ""
+    is_text: bool = False
 
 
 # ---- URLs -----------------------------------------------------------------------------------------------------------
@@ -76,7 +77,7 @@ def read_urls(path: Path, done: ImportResult) -> Iterator[UrlListLine]:
 def _parse_line(text: str) -> UrlListLine | None:
     if not text.startswith("{"):
         url = from_user(text)
-        return None if url is None else UrlListLine(url)
+        return None if url is None else UrlListLine(url, is_text=True)
     try:
         fields = json.loads(text)
         url, depth = from_user(fields["url"]), fields.get("depth") or 0
@@ -118,7 +119,7 @@ def import_urls(target: Target, files: Sequence[Path], done: ImportResult) -> No
 
 def _found(entry: UrlListLine) -> FoundUrl:
     host = split(entry.url).host
-    by = BY_SEED if entry.depth == 0 else 0
+    by = (BY_SEED if entry.depth == 0 else 0) | (BY_LIST if entry.is_text else 0)
     return FoundUrl(host, key_of(entry.url), tail_of(entry.url, host), entry.depth, 0, by=by)
 
 

@@ -23,6 +23,7 @@ from teia.frontier.cell.revisits import captured_s
 from teia.frontier.cell.schema import (
     BY_FEED,
     BY_LINK,
+    BY_LIST,
     BY_REDIRECT,
     BY_REQUISITE,
     BY_SEED,
@@ -225,6 +226,7 @@ _FOUND_BY = {
     BY_FEED: Message("feed"),
     BY_REQUISITE: Message("requisite"),
     BY_SIGNAL: Message("signal"),
+    BY_LIST: Message("list"),
 }
 
 

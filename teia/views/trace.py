@@ -15,7 +15,7 @@ from teia.clock import Clock, iso_utc
 from teia.crawler.fetch_rows import fetch_log
 from teia.crawler.lookup import Lookup, UrlEntry
 from teia.crawler.sites.soft404 import soft_404_note
-from teia.frontier.cell.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_SEED, BY_SIGNAL, BY_SITEMAP
+from teia.frontier.cell.schema import BY_FEED, BY_LINK, BY_LIST, BY_REDIRECT, BY_SEED, BY_SIGNAL, BY_SITEMAP
 from teia.frontier.tables.pages import PageEntry
 from teia.records import AgentRole
 from teia.urls import split
@@ -30,6 +30,7 @@ _FOUND_BY = {
     BY_SITEMAP: "a sitemap",
     BY_FEED: "a feed",
     BY_SIGNAL: "a signal",
+    BY_LIST: "a list",
 }
 _COLUMNS = (
     "started, ended, kind, attempt, address, outcome, status, bytes, decoded_bytes, rest_s, rested_s, links,"

@@ -16,9 +16,11 @@ import uvloop
 
 from teia.clock import WallClock
 from teia.collections.settings import configure
+from teia.crawler.lookup import Lookup
 from teia.crawler.proxy_collector import age_s
 from teia.crawler.start import open_crawler
 from teia.errors import ConfigError
+from teia.frontier.cell.schema import BY_SIGNAL
 from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
 from teia.lab.server.squid import OUTGOING, Squid, squid_process
@@ -239,6 +241,10 @@ def test_a_flood_of_messages_does_no_harm_and_young_copies_are_kept(tmp_path: Pa
     assert seen.counts["asked"] == 1, "the cache is not asked for what we have from today"
     assert set(seen.urls) == {"", "news", "old", "hidden"}
     assert seen.violations == 0
+    with Lookup(open_root(tmp_path / "data"), "main") as lookup:
+        news = lookup.find(seen.urls["news"]["url"])
+    assert news is not None
+    assert news.found_by & BY_SIGNAL, "coverage compares links with what proxies announce, also of young copies"
 
 
 def test_a_proxy_without_a_port_is_refused_in_a_line(tmp_path: Path) -> None:

@@ -16,10 +16,11 @@ from teia.clock import WallClock
 from teia.durable import disk_errors
 from teia.store.root import open_root
 from teia.transfer.import_data import ImportResult, Target, choose_collection, open_target
+from teia.transfer.import_hosts import hosts_of_host_lists, import_hosts
 from teia.transfer.import_lists import hosts_of_lists, hosts_of_logs, import_log, import_urls
 from teia.transfer.import_warc import hosts_of_archives, import_warc
 
-app = typer.Typer(help="Import archives, URL lists and logs.", no_args_is_help=True)
+app = typer.Typer(help="Import archives, lists of URLs or hosts, and logs.", no_args_is_help=True)
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to import.")]
 Rules = Annotated[
@@ -76,6 +77,15 @@ _add_command(
     "Queue URLs from lists: one URL per line, or JSON lines as written by `teia export urls`.",
     hosts_of_lists,
     import_urls,
+)
+_add_command(
+    "hosts",
+    """Queue the home pages of hosts in scope, from lists of names, hosts files or DNS zone files.
+
+    Example: teia import hosts pt.zone --data archive --scope suffix:.pt
+    """,
+    hosts_of_host_lists,
+    import_hosts,
 )
 _add_command(
     "log",

@@ -18,7 +18,7 @@ Each announcement's result is counted, once: `updated`, `new`, `discarded` (the 
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -112,6 +112,7 @@ class Announcements:
         """True after another node has put something into the inbox; it may not have been expected."""
         self._config = Config()
         self._hubs: deque[tuple[str, str, str]] = deque(maxlen=MAX_HUBS)
+        self._newly_named: list[tuple[str, int]] = []
 
     def prepare(self, path: Path, config: Config, is_in_scope: Callable[[str], bool]) -> None:
         """Set the path of the inbox and the scope test; nothing else happens before `open`."""
@@ -239,6 +240,7 @@ class Announcements:
             wanted = self._evaluate(each, now_s)
             if wanted is not None:
                 self.wanted.append(wanted)
+        self._store_sources()
         for _ in range(min(VISITED_AT_ONCE, len(self.visits))):
             url = self.visits.popleft()
             if self.owners.is_here(split(url).host):
@@ -249,6 +251,20 @@ class Announcements:
             self._check_keys(inbox, touched, now_s)
         for kind in SOON_KINDS:
             touched += [self._queue_visit(url, now_s) for url in self._take_credible(inbox, kind, now_s)]
+
+    def _store_sources(self) -> None:
+        """Record that signals named known pages, also those that need no visit.
+
+        Coverage is estimated from what links and signals both name (C9).
+        """
+        by_cell: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
+        for host, key in self._newly_named:
+            by_cell[self.owners.cell_number(host)].append((host, key))
+        self._newly_named.clear()
+        for number, named in by_cell.items():
+            with self._cells[number].frontier.transaction() as frontier:
+                for host, key in named:
+                    frontier.add_source(host, key, BY_SIGNAL)
 
     def _take_due(self, inbox: AnnouncementInbox, kind: str, before_s: float, limit: int) -> list[Announcement]:
         """Take out due announcements: post those for other nodes, return those for this one."""
@@ -304,6 +320,8 @@ class Announcements:
         if known.state == STATE_EXCLUDED:
             self.count("refused")
             return None
+        if not known.item.found_by & BY_SIGNAL:
+            self._newly_named.append((host, known.item.key))
         if known.last_visit_s and now_s - known.last_visit_s < self._settings.max_age_s:
             self.count("discarded")
             return None
@@ -317,6 +335,8 @@ class Announcements:
         cell = self._cell(split(url).host)
         with cell.frontier.transaction() as frontier:
             host = visit_soon(frontier, url, now_s)
+            if host is not None and not is_key:
+                frontier.add_source(host[1], key_of(url), BY_SIGNAL)
             if host is None and self._is_in_scope(url) and (is_key or self._settings.new_pages):
                 touched = frontier.add_links([found_url(url)], now_s)
                 host = visit_soon(frontier, url, now_s) if is_key else None

@@ -294,6 +294,11 @@ class FrontierCell(CellConnection):
             touched.update(self._store_trails([each for each in links if each[4].tail], now_s))
         return list(touched.items())
 
+    def add_source(self, host: str, key: int, by: int) -> None:
+        """Record another source (bit BY_…) of a known URL, without any other effect."""
+        sql = "UPDATE urls SET found_by = found_by | ? WHERE slot = ? AND host_id = ? AND key = ?"
+        self.db.execute(sql, (by, slot_of(site_of(host)), self.find_host(host), key))
+
     def _remove_links(self, removed: Sequence[tuple[Sequence[int], int]]) -> None:
         """Lower the in-link counts of URLs that pages no longer link to.
 

@@ -65,14 +65,17 @@ BY_FEED = 4
 BY_SEED = 8
 BY_REDIRECT = 16
 BY_REQUISITE = 32
-FOUND_BY = {
-    "link": BY_LINK, "sitemap": BY_SITEMAP, "feed": BY_FEED, "seed": BY_SEED, "redirect": BY_REDIRECT,
-    "requisite": BY_REQUISITE,
-}  # fmt: skip
-"""Sources of a URL. A URL keeps every bit it ever got, because coverage is estimated from the overlap (C9)."""
-
 BY_SIGNAL = 128
 """Source of a URL that a signal named: a cache request, or a notification."""
+
+BY_LIST = 256
+"""Source of a URL that a user's list named: URLs, or host names (`teia import urls`, `teia import hosts`)."""
+
+FOUND_BY = {
+    "link": BY_LINK, "sitemap": BY_SITEMAP, "feed": BY_FEED, "seed": BY_SEED, "redirect": BY_REDIRECT,
+    "requisite": BY_REQUISITE, "signal": BY_SIGNAL, "list": BY_LIST,
+}  # fmt: skip
+"""Sources of a URL. A URL keeps every bit it ever got, because coverage is estimated from the overlap (C9)."""
 
 AS_SITEMAP = 64
 """Additional bit: robots.txt or a sitemap index lists the URL as a sitemap, so it is read as one, text or XML."""

@@ -8,7 +8,17 @@ from typing import NamedTuple
 
 from teia.frontier.cell.connection import CellConnection
 from teia.frontier.cell.rows import url_from
-from teia.frontier.cell.schema import LANE_LATER, STATE_QUEUED
+from teia.frontier.cell.schema import (
+    BY_FEED,
+    BY_LINK,
+    BY_LIST,
+    BY_REDIRECT,
+    BY_SEED,
+    BY_SIGNAL,
+    BY_SITEMAP,
+    LANE_LATER,
+    STATE_QUEUED,
+)
 from teia.records import Outcome
 
 REFUSED_ANSWERS = (Outcome.FORBIDDEN_TYPE, Outcome.OUT_OF_SCOPE, Outcome.TOO_LARGE)
@@ -102,37 +112,55 @@ def most_linked(cell: CellConnection, limit: int) -> list[tuple[str, int, int, i
     ]
 
 
-class SourceOverlap(NamedTuple):
-    """The pages of one host by two sets of sources: `held` have a capture; in the first set, the second, and both."""
+class SourceCounts(NamedTuple):
+    """URLs of one host with the same kinds of sources.
+
+    `followed`: following pages from the configured seeds found them; `others`: another source named them. `pages` are
+    good captures, `failed` were visited and are none, `queued` were never visited; `deep_pages` and `deep_failed` are
+    those at least as deep as the first queued URL of the cell. The rest counts pages and queued ones by source.
+    """
 
     host: str
-    held: int
-    first: int
-    second: int
-    both: int
+    followed: bool
+    others: bool
+    pages: int
+    failed: int
+    deep_pages: int
+    deep_failed: int
+    queued: int
+    sitemap: int
+    feed: int
+    signal: int
+    listed: int
 
 
-def overlap_by_host(
-    cell: CellConnection, first: int, second: int, media_types: Collection[str]
-) -> Iterator[SourceOverlap]:
-    """Compare two sets of sources (bits BY_…) of every host.
+def pages_by_source(cell: CellConnection, media_types: Collection[str]) -> Iterator[SourceCounts]:
+    """Count the URLs of every host by source, one host after the other; pages are captures of some media types.
 
-    Counted are good captures of some media types, and URLs that were never visited and are queued.
+    A seed counts as followed, unless a list named it too: then only links to it show that following would have found
+    it.
     """
     marks = ", ".join("?" * len(media_types))
+    bits = (BY_SITEMAP, BY_FEED, BY_SIGNAL, BY_LIST)
+    by_source = ", ".join(f"sum((is_page OR is_queued) AND by & {bit} <> 0)" for bit in bits)
+    failed = "NOT is_page AND NOT is_queued"
+    (depth,) = cell.row("SELECT coalesce(min(depth), 0) FROM urls WHERE state = ? AND outcome = ''", STATE_QUEUED)
     sql = f"""
-        SELECT h.name, sum(held), sum(first), sum(second), sum(first AND second) FROM
-            (SELECT u.host_id, p.status IS NOT NULL AS held, u.found_by & ? <> 0 AS first,
-                    u.found_by & ? <> 0 AS second
+        SELECT h.name, followed, others, sum(is_page), sum({failed}), sum(is_page AND depth >= {depth}),
+               sum({failed} AND depth >= {depth}), sum(is_queued), {by_source}
+        FROM
+            (SELECT u.host_id, u.depth, u.found_by AS by, u.found_by & {sum(bits)} <> 0 AS others,
+                    (u.found_by & {BY_LINK | BY_REDIRECT} <> 0 OR u.found_by & {BY_SEED | BY_LIST} = {BY_SEED})
+                        AS followed,
+                    coalesce(p.status BETWEEN 200 AND 299 AND p.file <> '' AND p.media_type IN ({marks})
+                        AND u.outcome NOT IN ('{Outcome.SOFT_404}', {LISTED_REFUSALS}), 0) AS is_page,
+                    (u.state = {STATE_QUEUED} AND p.status IS NULL) AS is_queued
              FROM urls AS u
-             LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key
-             WHERE (p.status BETWEEN 200 AND 299 AND p.file <> '' AND p.media_type IN ({marks})
-                    AND u.outcome NOT IN ('{Outcome.SOFT_404}', {LISTED_REFUSALS}))
-                OR (u.state = {STATE_QUEUED} AND p.status IS NULL))
-        JOIN hosts AS h USING (host_id) GROUP BY host_id
+             LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key)
+        JOIN hosts AS h USING (host_id) GROUP BY host_id, followed, others ORDER BY host_id
     """  # noqa: S608  # our own text
-    for row in cell.rows(sql, first, second, *media_types):
-        yield SourceOverlap(*row)
+    for host, followed, others, *numbers in cell.rows(sql, *media_types):
+        yield SourceCounts(host, bool(followed), bool(others), *numbers)
 
 
 def suspects_by_pattern(cell: CellConnection) -> dict[tuple[int, int], int]:

@@ -97,7 +97,8 @@ class SiteFiles:
         if number is None and count > 1:
             return WorldAnswer(200, headers_of(space.host, "application/xml"), sitemaps.index(root, count))
         first = (number or 0) * per_file
-        slots = range(first, min(first + per_file, space.size))
+        share, last = self._spec.sitemaps.listed, min(first + per_file, space.size)
+        slots = [slot for slot in range(first, last) if sitemaps.is_listed(space, slot, share)]
         published_s = self._published_s(now_s)
         body = sitemaps.part(space, root, slots, lambda slot: self._rewritten_s(space, slot, now_s), published_s)
         return WorldAnswer(200, headers_of(space.host, "application/xml"), body)

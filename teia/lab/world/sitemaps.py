@@ -1,4 +1,6 @@
-"""Sitemaps: the live pages of a host, orphans included, with a lastmod that is honest, a lie or missing.
+"""Sitemaps: the live pages of a host or some of them, with a lastmod that is honest, a lie or missing.
+
+Orphans are listed like other pages.
 
 A host with more pages than fit into one file has an index at /sitemap.xml and its parts at /sitemap-N.xml, part N being
 slots N * urls_per_file onwards. An honest lastmod is the last *meaningful* change; real sites do not announce a
@@ -7,10 +9,11 @@ counter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from xml.sax.saxutils import escape
 
+from teia.lab.world.draws import unit
 from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.urlspace import UrlSpace
 
@@ -35,12 +38,15 @@ def index(root: str, count: int) -> bytes:
     return f"{_DECLARATION}<sitemapindex {_NAMESPACE}>\n{entries}</sitemapindex>\n".encode()
 
 
-def part(space: UrlSpace, root: str, slots: range, rewritten_s: Callable[[int], float], now_s: float) -> bytes:
-    """Return the sitemap of some slots; `rewritten_s` gives the time of a slot's last meaningful change."""
+def is_listed(space: UrlSpace, slot: int, share: float) -> bool:
+    """Tell whether the sitemap of a host that lists this share of its live pages names a slot."""
+    return space.kind(slot) in _LISTED and (share >= 1 or unit(space.host.name, "listed", slot) < share)
+
+
+def part(space: UrlSpace, root: str, slots: Iterable[int], rewritten_s: Callable[[int], float], now_s: float) -> bytes:
+    """Return the sitemap of some live slots; `rewritten_s` gives the time of a slot's last meaningful change."""
     entries = []
     for slot in slots:
-        if space.kind(slot) not in _LISTED:
-            continue
         entries.append(f"<url><loc>{root}{escape(space.path(slot).decode())}</loc>")
         if space.host.sitemap != "bare":
             moment = rewritten_s(slot) if space.host.sitemap == "honest" else now_s

@@ -166,6 +166,7 @@ class SitemapsSpec:
     honest: float = share(0.4, "share of hosts whose lastmod is the time of the last meaningful change")
     lying: float = share(0.1, "share of hosts whose lastmod is always the current time")
     bare: float = share(0.1, "share of hosts whose sitemap has no lastmod")
+    listed: float = share(1.0, "share of the live pages of a host that its sitemap lists")
     urls_per_file: int = setting(
         1_000, "maximum number of URLs per sitemap file; larger sites have a sitemap index", at_least=10, at_most=50_000
     )

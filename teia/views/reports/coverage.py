@@ -1,49 +1,77 @@
 """Coverage of the sites, estimated from two ways of finding pages (C9).
 
-Links and sitemaps are two lists of a site's pages. Their overlap shows how complete each list is, and so how many pages
-are probably on neither. Hosts without a sitemap have one list only, and get no estimate.
+Following pages from the seeds gives one list of a site's pages. Its sitemaps and feeds, the requests that a proxy or
+another signal announces, and lists that a user imports give another. Their overlap shows how complete each list is, and
+so how many pages are probably on neither. A host that only links lead to has one list, and gets no estimate.
+
+The same is done for servers: those that links lead to, and those that lists of hosts (a DNS zone) or signals name.
 """
 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
+from operator import attrgetter
 
-from teia.frontier.cell.schema import BY_LINK, BY_REDIRECT, BY_SEED, BY_SITEMAP
-from teia.frontier.tables.counts import overlap_by_host
+from teia.frontier.tables.counts import SourceCounts, pages_by_source
 from teia.lib.message import Message
-from teia.views.reports.estimate import CaptureLists, PopulationEstimate, estimate
-from teia.views.reports.source import Source
+from teia.views.reports.estimate import CaptureLists, estimate
+from teia.views.reports.source import OpenCell, Source
 
 PAGE_TYPES = ("text/html", "application/xhtml+xml", "application/pdf", "text/plain")
-FOLLOWED = BY_LINK | BY_REDIRECT | BY_SEED
-"""Ways to find a URL by following pages, beginning with the seeds."""
+PRIOR_VISITS = 5
+"""Number of visits that the share of pages among all visited URLs of the collection counts for on each host."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostCoverage:
-    """One host. `held` are the pages with a capture; `coverage` is their share of the estimate."""
+    """One host. `held` are the pages with a capture; `coverage` is their share of the estimate.
+
+    `by_links` were found by following pages, `by_others` by any other source, `by_both` by both.
+    """
 
     host: str
     held: int
     by_links: int
     by_sitemaps: int
+    by_feeds: int
+    by_signals: int
+    by_lists: int
+    by_others: int
     by_both: int
-    estimate: float | None
-    low: int | None
-    high: int | None
-    coverage: float | None
+    estimate: float | None = None
+    low: int | None = None
+    high: int | None = None
+    coverage: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCoverage:
+    """The servers with pages: found by links, named by lists of hosts or signals, and both."""
+
+    servers: int
+    by_links: int
+    by_lists: int
+    by_both: int
+    estimate: float | None = None
+    low: int | None = None
+    high: int | None = None
+    coverage: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The hosts with both lists together (`total`), the largest of all hosts, and the hosts left out."""
+    """The hosts with both lists together (`total`), the servers, the largest of all hosts, and the hosts left out."""
 
     hosts: int
     hosts_estimated: int
     held: int
     held_on_other_hosts: int
     total: HostCoverage
+    servers: ServerCoverage
     by_host: tuple[HostCoverage, ...]
     method: str = Message(
         "Lincoln-Petersen estimate in Chapman's form, computed per host and summed; 95% log-normal interval"
@@ -53,13 +81,20 @@ class Coverage:
             "Counted are HTML, text and PDF pages that may be fetched: those stored, and those known and still queued."
         ),
         Message(
-            "The estimate depends on these assumptions: (1) Being linked and being in the sitemap are independent;"
-            " sites list in sitemaps what they also link, so the overlap is too large and the estimate too low. (2)"
-            " All pages of a host are equally likely to be found; deep and new pages are not, which also makes it too"
-            " low. (3) The site does not change meanwhile, and each page has one URL: duplicate URLs of a page and"
-            " queued URLs that turn out to be errors make it too high. (4) Links of pages that only a sitemap lists"
-            " count as links. (5) A sitemap that lists everything gives an estimate of what it lists; a page that is"
-            " in neither list, on a host without a sitemap, cannot be estimated."
+            "By others: pages in sitemaps or feeds, in announcements of proxies and other signals, or in an imported"
+            " list. Servers: those that links lead to, compared with those that an imported list (of URLs, of hosts, a"
+            " DNS zone) or a signal names."
+        ),
+        Message(
+            "The estimate depends on these assumptions: (1) Being linked and being in the other list are independent;"
+            " sites list in sitemaps and feeds what they also link, so the overlap is too large and the estimate too"
+            " low. The requests of a proxy's users and lists of hosts depend less on links. (2) All pages of a host"
+            " are equally likely to be in one of the lists; deep and new pages are not, which also makes it too low."
+            " (3) The site does not change meanwhile, and each page has one URL: duplicate URLs of a page make it too"
+            " high. (4) Queued URLs fail as often as visited ones that are as deep; early in a crawl they fail more"
+            " often, which makes it too high. (5) Links of pages that only the other list names count as links. (6) A"
+            " list of everything gives an estimate of what it lists; a page that is in neither list, on a host with"
+            " one list, cannot be estimated."
         ),
         Message(
             "The interval covers random error only, not violated assumptions. For hosts with a few dozen pages of"
@@ -68,37 +103,117 @@ class Coverage:
     )
 
 
+_COUNTED = (
+    "held", "by_links", "by_sitemaps", "by_feeds", "by_signals", "by_lists", "by_others", "by_both",
+)  # fmt: skip
+_VISITED = ("pages", "failed", "deep_pages", "deep_failed")
+
+Kind = tuple[bool, bool]
+"""Kinds of sources of a URL: following pages, and others."""
+
+
 def coverage(source: Source, top: int = 20) -> Coverage:
-    """Estimate how many pages there are, for each host that has a sitemap and for all of them together."""
-    largest: list[tuple[int, str, int, CaptureLists]] = []
-    estimated: list[CaptureLists] = []
-    hosts = held = held_estimated = 0
-    for cell in source.cells:
-        for host, copies, *counts in overlap_by_host(cell.frontier, FOLLOWED, BY_SITEMAP, PAGE_TYPES):
-            captures = CaptureLists(*counts)
-            hosts, held = hosts + 1, held + copies
-            if captures.first and captures.second:
-                estimated.append(captures)
-                held_estimated += copies
-            heapq.heappush(largest, (captures.seen, host, copies, captures))
-            # The heap keeps the largest hosts; with `top` 0 the list is emptied below.
-            if len(largest) > max(1, top):
-                heapq.heappop(largest)
+    """Estimate how many pages there are, for each host with two lists and for all of them together."""
+    by_host = [list(group) for cell in source.cells for _, group in groupby(_counts(cell), attrgetter("host"))]
+    shares = _page_shares(by_host)
+    hosts = [host for counts in by_host if (host := _HostLists.of(counts, shares)).lists.seen or host.row.held]
+    estimated = [host for host in hosts if host.lists.first and host.lists.second]
+    largest = heapq.nsmallest(top, hosts, key=lambda host: (-host.lists.seen, host.row.host))
+    held = sum(host.row.held for host in hosts)
     # Counts of all hosts that have both lists; the estimate itself is made host by host.
-    together = CaptureLists(*(sum(getattr(each, name) for each in estimated) for name in ("first", "second", "both")))
-    rows = sorted(largest, key=lambda each: (-each[0], each[1]))[: top or 0]
+    together = {name: sum(getattr(host.row, name) for host in estimated) for name in _COUNTED}
+    total = _estimated(HostCoverage("all", **together), [host.lists for host in estimated])
     return Coverage(
-        hosts,
+        len(hosts),
         len(estimated),
         held,
-        held - held_estimated,
-        _row("all", held_estimated, together, estimate(estimated)),
-        tuple(_row(host, copies, captures, estimate([captures])) for _, host, copies, captures in rows),
+        held - total.held,
+        total,
+        _servers([host.row for host in hosts]),
+        tuple(_estimated(host.row, [host.lists]) for host in largest),
     )
 
 
-def _row(host: str, held: int, captures: CaptureLists, guess: PopulationEstimate | None) -> HostCoverage:
-    counts = (captures.first, captures.second, captures.both)
+def _servers(rows: Sequence[HostCoverage]) -> ServerCoverage:
+    linked, listed = (
+        {row.host for row in rows if row.by_links},
+        {row.host for row in rows if row.by_lists + row.by_signals},
+    )
+    numbers = (len(linked), len(listed), len(linked & listed))
+    found = ServerCoverage(len(rows), *numbers)
+    guess = estimate([CaptureLists(*numbers)])
     if guess is None:
-        return HostCoverage(host, held, *counts, None, None, None, None)
-    return HostCoverage(host, held, *counts, round(guess.number, 1), guess.low, guess.high, held / guess.number)
+        return found
+    number = round(guess.number, 1)
+    return replace(found, estimate=number, low=guess.low, high=guess.high, coverage=len(rows) / guess.number)
+
+
+def _counts(cell: OpenCell) -> Iterator[SourceCounts]:
+    return pages_by_source(cell.frontier, PAGE_TYPES)
+
+
+def _page_shares(by_host: Sequence[Sequence[SourceCounts]]) -> dict[Kind, float]:
+    """Return the share of pages among visited URLs of the whole collection, by their kinds of sources.
+
+    Visits as deep as the queue count most: home pages and menus fail less often than what is left.
+    """
+    visited: defaultdict[Kind, Counter[str]] = defaultdict(Counter)
+    for each in chain.from_iterable(by_host):
+        visited[each.followed, each.others].update({name: getattr(each, name) for name in _VISITED})
+    shares = {}
+    for kind, number in visited.items():
+        # Half a page more: without any visit, all queued URLs are taken for pages.
+        overall = (number["pages"] + 0.5) / (number["pages"] + number["failed"] + 0.5)
+        shares[kind] = _share(number["deep_pages"], number["deep_failed"], overall)
+    return shares
+
+
+def _share(pages: int, failed: int, prior: float) -> float:
+    return (pages + PRIOR_VISITS * prior) / (pages + failed + PRIOR_VISITS)
+
+
+@dataclass(frozen=True, slots=True)
+class _HostLists:
+    """One host without its estimate, and the two lists of its pages.
+
+    Some queued URLs are no pages. Each counts as the share of pages among visited URLs as deep, with the same kinds of
+    sources: the host's own, and the collection's as if it came from `PRIOR_VISITS` visits.
+    """
+
+    row: HostCoverage
+    lists: CaptureLists
+
+    @classmethod
+    def of(cls, host_counts: Sequence[SourceCounts], shares: Mapping[Kind, float]) -> _HostLists:
+        pages: defaultdict[Kind, float] = defaultdict(float)
+        known: defaultdict[Kind, int] = defaultdict(int)
+        variance = 0.0
+        for each in host_counts:
+            kind, visited = (each.followed, each.others), each.deep_pages + each.deep_failed + PRIOR_VISITS
+            share = _share(each.deep_pages, each.deep_failed, shares[kind])
+            known[kind], pages[kind] = each.pages + each.queued, each.pages + share * each.queued
+            if any(kind):
+                # Of the number of pages among so many, and of the share itself.
+                variance += share * (1 - share) * each.queued * (1 + each.queued / visited)
+        both, known_both = pages[True, True], known[True, True]
+        row = HostCoverage(
+            host_counts[0].host,
+            sum(each.pages for each in host_counts),
+            known[True, False] + known_both,
+            sum(each.sitemap for each in host_counts),
+            sum(each.feed for each in host_counts),
+            sum(each.signal for each in host_counts),
+            sum(each.listed for each in host_counts),
+            known[False, True] + known_both,
+            known_both,
+        )
+        return cls(row, CaptureLists(pages[True, False] + both, pages[False, True] + both, both, variance))
+
+
+def _estimated(row: HostCoverage, lists: Sequence[CaptureLists]) -> HostCoverage:
+    """Return a row with its estimate, if there is one; what is held exists."""
+    guess = estimate(lists)
+    if guess is None:
+        return row
+    number, low = max(row.held, guess.number), max(row.held, guess.low)
+    return replace(row, estimate=round(number, 1), low=low, high=guess.high, coverage=row.held / number)

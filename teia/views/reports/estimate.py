@@ -25,18 +25,19 @@ Z_95 = 1.959964
 
 @dataclass(frozen=True, slots=True)
 class CaptureLists:
-    """Two lists of one population."""
+    """Two lists of one population. `variance` is that of the number on them, where some members are uncertain."""
 
-    first: int
-    second: int
-    both: int
+    first: float
+    second: float
+    both: float
+    variance: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.both <= min(self.first, self.second):
             raise ValueError(f"{self}: the overlap is part of both lists")
 
     @property
-    def seen(self) -> int:
+    def seen(self) -> float:
         return self.first + self.second - self.both
 
 
@@ -60,7 +61,10 @@ def estimate(captures: Sequence[CaptureLists]) -> PopulationEstimate | None:
     # Half of one on top: a full overlap has an interval too.
     upwards, variance = number + 0.5, sum(map(variance_of_unseen, captures)) + 0.5
     factor = exp(Z_95 * sqrt(log1p(variance / upwards**2)))
-    return PopulationEstimate(seen + number, floor(seen + upwards / factor), ceil(seen + upwards * factor))
+    doubt = Z_95 * sqrt(sum(each.variance for each in captures))
+    return PopulationEstimate(
+        seen + number, floor(seen + upwards / factor - doubt), ceil(seen + upwards * factor + doubt)
+    )
 
 
 def unseen(captures: CaptureLists) -> float:
