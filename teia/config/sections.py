@@ -280,6 +280,9 @@ class ArchiveSettings:
     )
     requisites: bool = setting(False, "fetch page requisites too: images, style sheets and scripts")
     answers: bool = setting(True, "store responses in the archive; if false, the crawl only discovers links")
+    content_seen: bool = setting(
+        True, "recognise a body that another URL brought before: store a reference to it and do not parse it again"
+    )
 
 
 @dataclass(frozen=True, slots=True)

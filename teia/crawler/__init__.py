@@ -9,6 +9,7 @@ compiled_settings   a configuration, checked and compiled
 requests            visits, bulk actions and announcements requested of a running crawl
 open_cell           a cell's database, archive and trap detector, opened at one committed point
 visit               one visit from its start to its commit
+content_seen        recognise bodies that another URL brought before, ahead of parsing
 verdicts            classify an answer: retry, 429 and Retry-After, the task of the parse child
 robots              robots.txt of every origin
 budgets             request, byte and failure limits of hosts and domains

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Protocol
 from teia.clock import Clock
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.compiled_settings import CompiledSettings
+from teia.crawler.content_seen import ContentSeen
 from teia.crawler.depths import propagate_depths
 from teia.crawler.fetch_rows import log_row, roll_out, write_log
 from teia.crawler.open_cell import Cell, note_position
@@ -196,6 +197,7 @@ class Committer:
         self.cells = cells
         self.aliases: AliasBook | None = None
         self.pagerank: CrawlPageRank | None = None
+        self.content_seen: ContentSeen | None = None
         self.refresh: Refresh | RevisitAll | None = None
         self.steps: Sequence[CommitStep] = ()
         self.visit_requests = VisitRequests(cells, starts, clock)
@@ -265,6 +267,8 @@ class Committer:
             self._commit_cell(self.cells[number], visits, result)
             group.settled += visits
             group.visits = [visit for visit in group.visits if visit.queue.cell != number]
+        if self.content_seen is not None:
+            self.content_seen.add(group.settled)
         # 4. Links for other cells, also of pages that turned out to lie nearer to a seed.
         if self._propagate_depths(group, result) or group.settled:
             self.deliver(result)
@@ -416,7 +420,7 @@ class Committer:
         rows = []
         changes = cell.frontier.last_change()
         for visit in visits:
-            archived = capture_location(visit, stored.get(visit))
+            archived = visit.capture = capture_location(visit, stored.get(visit))
             if visit.outcome == Outcome.ALIAS and not self._forward_alias(cell, visit, links):
                 # The alias was revoked meanwhile: the URL stays queued under its own name.
                 result.note_hosts(cell, [(visit.queue.host_id, visit.queue.host)])
@@ -457,6 +461,7 @@ class Committer:
             page_row(visit),
             archived,
             is_stored_as_revisit(visit),
+            visit.body_at,
         )
         if item.visits:
             from teia.crawler.keep_fresh.observe import observe_visit  # imports numpy, needed only for revisited pages

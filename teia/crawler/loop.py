@@ -415,9 +415,18 @@ class Crawler:
         self._submit(crawl, visit, "page")
 
     def _submit(self, crawl: Crawl, visit: ActiveVisit, purpose: str) -> None:
+        """Give an answer to the parse children, unless it waits for the commit of one with the same body."""
         assert visit.fetched is not None
-        task = task_for(crawl.read_settings, purpose, visit.item, visit.fetched)
+        seen = crawl.content_seen if purpose == "page" else None
+        if seen is not None and not seen.begin(visit, may_wait=not self._stopping):
+            return
+        record = None if seen is None else seen.record_of(visit)
+        task = task_for(crawl.read_settings, purpose, visit.item, visit.fetched, record)
         self._pool.submit(*encode_parts(task), done=partial(self._handle_read, crawl, visit, purpose))
+
+    def _submit_released(self, crawl: Crawl) -> None:
+        for visit in () if crawl.content_seen is None else crawl.content_seen.pop_released():
+            self._submit(crawl, visit, "page")
 
     def _handle_read(self, crawl: Crawl, visit: ActiveVisit, purpose: str, answer: bytes | LostAnswer) -> None:
         """Process a parse child's result; store a page unread as `parse_failed` if it crashed the children."""
@@ -544,6 +553,7 @@ class Crawler:
             for row in result.robots:
                 self._load_robots(*row)
             crawl.apply_commit(result, self._schedule, self._clock)
+            self._submit_released(crawl)
             return
         if isinstance(error, DiskFull):
             self._disk_retry_at = self._clock.ticks_s() + DISK_RETRY_S
@@ -563,6 +573,7 @@ class Crawler:
         self._stopping = True
         for crawl in self.crawls:
             crawl.wind_up()
+            self._submit_released(crawl)
         # 1. Requests under way end, or are cut off.
         await self._commit_while(lambda: self._fetcher.in_flight > 0, lambda: self._grace_s)
         await self._fetcher.close()

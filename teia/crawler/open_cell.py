@@ -35,6 +35,7 @@ from teia.sqlite import log_bytes
 from teia.store.archive import ArchiveWriter, Position
 from teia.store.reader import ArchiveReader
 from teia.store.root import CellFolder
+from teia.store.warc import header_url
 
 logger = logging.getLogger(__name__)
 
@@ -124,13 +125,16 @@ class Cell:
         if not path.exists() and self._is_elsewhere(path, 0):
             return item
         try:
-            self._reader.read(item.file, item.offset)
+            record = self._reader.read(item.file, item.offset)
         except StoreError as error:
             logger.warning(
                 "the capture of %s cannot be read (%s); the next response is stored in full", item.url, error
             )
             return replace(item, etag="", last_modified="", digest="", captured_s=0.0, file="", offset=0)
-        return item
+        # The body may have come with another URL (content_seen.py); a revisit record then refers to that one.
+        if record.url == header_url(item.url):
+            return item
+        return replace(item, captured_s=record.time_s, captured_url=record.url)
 
     @contextmanager
     def commit_group(self) -> Iterator[None]:

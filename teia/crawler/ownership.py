@@ -48,6 +48,10 @@ class Ownership(Protocol):
     def gets_forwarded_signals(self) -> bool:
         """True if other machines forward the signals for this one, so that it may crawl without a socket of its own."""
 
+    @property
+    def cells_move(self) -> bool:
+        """True if another machine may take over a cell, whose archive must then be whole without other cells."""
+
     def owns(self, host: str) -> bool:
         """Tell whether this machine requests a host."""
 
@@ -80,6 +84,7 @@ class OneMachine:
     decides_end = True
     waits_for_every_commit = False
     gets_forwarded_signals = False
+    cells_move = False
 
     def owns(self, host: str) -> bool:  # noqa: ARG002
         return True

@@ -18,6 +18,7 @@ from teia.crawler.budgets import Budgets
 from teia.crawler.child.messages import decode_settings, with_focus
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.compiled_settings import CompiledSettings
+from teia.crawler.content_seen import ContentSeen
 from teia.crawler.live import LiveRequests
 from teia.crawler.ownership import OneMachine, Ownership
 from teia.crawler.sites.aliases import AliasBook, AliasNames
@@ -137,6 +138,8 @@ class Crawl:
         self._paused_hosts = paused_hosts(config.courtesy.paused)
         self.aliases = AliasNames(None)
         self.live = LiveRequests()
+        self.content_seen: ContentSeen | None = None
+        """The content-seen test, if the settings want one."""
 
     # -- beginning and end ---------------------------------------------------------------------------------
 
@@ -190,6 +193,8 @@ class Crawl:
     def wind_up(self) -> None:
         """Start and plan nothing more; from now on a commit only stores results."""
         self.is_winding_up = self.committer.is_winding_up = True
+        if self.content_seen is not None:
+            self.content_seen.release_all()
 
     @property
     def is_ending(self) -> bool:
@@ -312,6 +317,8 @@ class Crawl:
         """Forget a visit that was committed, or that a stop cut off; the URL of the latter is still queued on disk."""
         self._open_visits -= 1
         self.open_pages -= visit.item.purpose == "page"
+        if self.content_seen is not None:
+            self.content_seen.end(visit)
         for each in self.ownership.observers:
             each.note_end(visit)
 
@@ -381,8 +388,11 @@ class Crawl:
         if len(self.uncommitted) >= commit.every_pages:
             return True
         # Then nothing would be gained by waiting for more visits.
-        nothing_else_is_under_way = self._open_visits == len(self.uncommitted)
-        if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= commit.every_s):
+        waiting = 0 if self.content_seen is None else self.content_seen.waiting
+        nothing_else_is_under_way = self._open_visits - waiting == len(self.uncommitted)
+        # Visits that wait for a commit do not wait for a large group.
+        every_s = commit.every_s / 4 if waiting else commit.every_s
+        if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= every_s):
             return True
         waits = self._low_buffers or self._seeds or self._parked or self._must_reevaluate or self._must_propagate
         for planner in (self.committer.pagerank, self.committer.refresh):

@@ -23,6 +23,7 @@ from teia.crawler.child import answer_reader
 from teia.crawler.child.messages import Focus, probe_task, with_focus
 from teia.crawler.commit import CommitResult, Committer
 from teia.crawler.compiled_settings import check_crawl, compile_settings, remove_old_copies, user_agent
+from teia.crawler.content_seen import ContentSeen
 from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
 from teia.crawler.loop import Crawler
 from teia.crawler.open_cell import Cell
@@ -186,6 +187,10 @@ def build_crawl(
     crawl = Crawl(folder.name, committer, starts, compiled)
     crawl.read_settings = with_focus(compiled.read_settings, focus)
     crawl.ownership = own(crawl)
+    if config.archive.content_seen and config.archive.answers:
+        seen = ContentSeen(folder, within_cells=crawl.ownership.cells_move)
+        stack.callback(seen.close)
+        crawl.content_seen = committer.content_seen = seen
     crawl.add_seeds([seed for seed in compiled.seeds if crawl.ownership.owns(split(seed).host)])
     # A node has made its own, because others may forward some to it.
     if committer.announced is None and takes_announcements(folder.signals, config):

@@ -7,7 +7,7 @@ import re
 from email.utils import parsedate_to_datetime
 
 from teia.config.sections import Config
-from teia.crawler.child.messages import ReadTask
+from teia.crawler.child.messages import ReadTask, SeenRecord
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import AS_SITEMAP, STATE_FAILED, STATE_QUEUED
@@ -41,7 +41,9 @@ def retry_after_s(fetched: Fetched, now_s: float) -> float:
     return min(max(wait_s, 0.0), MAX_RETRY_AFTER_S)
 
 
-def task_for(read_settings: bytes, purpose: str, item: QueuedUrl, fetched: Fetched) -> ReadTask:
+def task_for(
+    read_settings: bytes, purpose: str, item: QueuedUrl, fetched: Fetched, seen: SeenRecord | None = None
+) -> ReadTask:
     """Return a child's task: `page` (read and store), `robots` (return the body and store) or `store` alone."""
     hint = item.hint or NO_HINT
     return ReadTask(
@@ -65,6 +67,8 @@ def task_for(read_settings: bytes, purpose: str, item: QueuedUrl, fetched: Fetch
         off_topic=hint.off_topic,
         as_sitemap=bool(item.found_by & AS_SITEMAP),
         is_revisit=item.visits > 0,
+        earlier_url=item.captured_url,
+        seen=seen,
         body=fetched.body,
     )
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from teia.crawler.child.messages import ReadResult
-from teia.frontier.cell.rows import QueuedUrl
+from teia.frontier.cell.rows import NOT_ARCHIVED, CaptureLocation, QueuedUrl
 from teia.frontier.queue.retry import RetryVerdict
 from teia.frontier.queue.schedule import HostQueue
 from teia.records import Fetched
+from teia.store.seen_bodies import SeenBody
 
 
 @dataclass(slots=True, eq=False)
@@ -24,6 +25,9 @@ class ActiveVisit:
     is the origin's robots.txt, not a redirect on the way to it. `is_first`: the commit found no earlier answer of
     the page; None if the page is not kept. `from_cache`: the answer came from the operator's cache
     proxy (C7), without a request to its server.
+
+    `checksum` is that of the body, None if it was not looked for; `seen` is the record that probably has the same body
+    (content_seen.py). `capture` is the location of the visit's own record, once it is committed.
     """
 
     queue: HostQueue
@@ -42,12 +46,22 @@ class ActiveVisit:
     is_final_robots: bool = False
     is_first: bool | None = False
     from_cache: bool = False
+    checksum: int | None = None
+    seen: SeenBody | None = None
+    capture: CaptureLocation = NOT_ARCHIVED
 
     @property
     def was_requested(self) -> bool:
         """True if a request was sent to the page's server, which counts for its delay, its budget and its account."""
         # The cache is the operator's own: it costs the page's server nothing.
         return self.fetched is not None and not self.from_cache
+
+    @property
+    def body_at(self) -> CaptureLocation:
+        """Location of the record with the body, if the archive's record of this visit refers to another URL."""
+        if self.seen is None or self.result is None or not self.result.same_as:
+            return NOT_ARCHIVED
+        return CaptureLocation(*self.seen[:3])
 
     def drop_bytes(self) -> None:
         """Drop head and body; up to two thousand visits wait for their commit at a time."""

@@ -8,6 +8,7 @@ early is kept and marked, never silently taken for the whole (libcurl reports a 
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 
 from isal import isal_zlib
@@ -66,14 +67,17 @@ def decode(headers: Headers, body: bytes, limits: LimitSettings) -> Decoded:
     return Decoded(dechunked, payload, truncated, error)
 
 
-def dechunk(body: bytes, max_line_bytes: int) -> tuple[bytes, str, str]:
+def dechunk(body: bytes, max_line_bytes: int, max_chunks: int = sys.maxsize) -> tuple[bytes, str, str]:
     """Return the joined chunks, the reason if incomplete (`chunk`), and the error. Extensions and trailers are dropped.
 
-    A body announced as chunked that does not begin with a chunk is kept as it came.
+    A body announced as chunked that does not begin with a chunk is kept as it came. A caller whose time is limited
+    sets `max_chunks`: a hostile server may send each byte as a chunk.
     """
     pieces: list[bytes] = []
     position = 0
     while True:
+        if len(pieces) > max_chunks:
+            return b"".join(pieces), "chunk", "too many chunks"
         line = _CHUNK_LINE.match(body, position, position + max_line_bytes)
         if line is None:
             rest = body[position : position + max_line_bytes]

@@ -7,6 +7,7 @@ standard files that other tools read: WARC, CDXJ, Parquet. docs/formats.md descr
     warc.py       an answer as WARC records, one gzip member each (pure; runs in the parse children)
     archive.py    the cell's WARC files: append, sync, rotate, cut after a crash
     reader.py     the same files read back, damaged ones too
+    seen_bodies.py  records by a checksum of their body, for the content-seen test
     surt.py       the sort key of a URL in web archive indexes
     cdxj.py       an index beside each closed WARC file
     audit.py      integrity checks of the archive

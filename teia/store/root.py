@@ -86,6 +86,8 @@ class CollectionFolder:
     subscriptions = _PathInside("subscriptions.sqlite")
     # Hubs that announce changed feeds (WebSub), with their secrets.
     hubs = _PathInside("hubs.sqlite")
+    # Checksums of stored bodies, for the content-seen test.
+    seen = _PathInside("seen.sqlite")
     # The semantic model learnt from its pages.
     semantic = _PathInside("semantic")
 

@@ -33,7 +33,7 @@ Top = Annotated[
 
 
 def report(name: Name, data: Data, collection: Collection = None, top: Top = TOP, as_json: AsJson = False) -> None:
-    """Print a report: outcomes, types, servers, errors, space, links, growth, coverage, freshness, hosts or traps.
+    """Print one of the reports on a crawl: outcomes, types, servers, links, hosts, traps and others.
 
     Examples: teia report outcomes --data archive · teia report hosts --data archive --top 100 --json
     """

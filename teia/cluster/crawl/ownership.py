@@ -67,6 +67,7 @@ class NodeOwnership:
     decides_end = False
     waits_for_every_commit = True
     gets_forwarded_signals = True
+    cells_move = True
 
     def __init__(
         self,

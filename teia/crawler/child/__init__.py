@@ -2,6 +2,7 @@
 
 read_answer  read one answer: links, text, archive records, the hub of a feed
 messages     messages between crawler and child, as bytes
+seen_answer  an answer whose body another URL brought before
 index_entry  a page as an entry of the index
 focus        a focused crawl: its topic, the relevance of pages, the promise of links
 read_copy    read or sanitise an archived capture

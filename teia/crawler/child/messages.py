@@ -19,7 +19,8 @@ class ReadTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One answer to read. `settings` is a `ReadSettings` in bytes: the same for a whole crawl, so it is compiled once.
 
     `score` and `off_topic` are the URL's hint (order.py); they matter where pages are judged by a `Focus`. `body`
-    stands last, for `encode_parts`.
+    stands last, for `encode_parts`. `earlier_…` is the page's earlier capture, which may be a record of another URL
+    (`earlier_url`); `seen` is a record of another URL that probably has the same body.
     """
 
     settings: bytes
@@ -42,7 +43,38 @@ class ReadTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
     off_topic: int = 0
     as_sitemap: bool = False
     is_revisit: bool = False
+    earlier_url: str = ""
+    seen: SeenRecord | None = None
     body: bytes = b""
+
+
+class SeenRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A response record in the archive of the collection, and the result of parsing it (`ParsedBody`)."""
+
+    folder: str
+    file: str
+    offset: int
+    parsed: bytes
+
+
+class ParsedBody(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The result of parsing a body, as far as it holds for any answer with that body (content_seen.py).
+
+    `scope` says for which other URLs its links are the same (`LinkScope`); `depth` is the depth of the page.
+    """
+
+    scope: int
+    depth: int
+    media_type: str
+    language: str
+    title: str
+    canonical: str
+    noindex: bool
+    digest: bytes
+    text_digest: bytes
+    simhash: int
+    outline: int
+    payload_bytes: int
 
 
 class ReadSettings(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -118,8 +150,9 @@ class ReadResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     `outline` is of the text without its digits (simhash.py); `traps` counts links by the rule that refused them.
     `entry` is the page's index entry (index/entry.py). `sketch` is of the text, if the page was visited before
-    (refresh/mask.py). `reported` holds the statements of a sitemap or feed, if the collection uses signals. By default
-    it is the result of reading nothing.
+    (refresh/mask.py). `reported` holds the statements of a sitemap or feed, if the collection uses signals. `parsed` is
+    a `ParsedBody` of a body that was stored; `same_as` is the URL of the record that the archive's own record refers
+    to, if that is of another URL. By default it is the result of reading nothing.
     """
 
     outcome: str = ""
@@ -153,10 +186,13 @@ class ReadResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     reported: ReportedChanges | None = None
     images: int = 0
     mail_links: int = 0
+    parsed: bytes = b""
+    same_as: str = ""
 
 
 encode = msgspec.msgpack.Encoder().encode
 decode_task = msgspec.msgpack.Decoder(ReadTask).decode
+decode_parsed = msgspec.msgpack.Decoder(ParsedBody).decode
 decode_settings = msgspec.msgpack.Decoder(ReadSettings).decode
 decode_result = msgspec.msgpack.Decoder(ReadResult).decode
 

@@ -19,6 +19,7 @@ from teia.crawler.child.index_entry import entry_of
 from teia.crawler.child.messages import (
     FocusJudgement,
     FoundLink,
+    ParsedBody,
     ReadResult,
     ReadSettings,
     ReadTask,
@@ -27,6 +28,7 @@ from teia.crawler.child.messages import (
     decode_task,
     encode,
 )
+from teia.crawler.child.seen_answer import LinkScope, RepeatedBody, find_repeated, has_same_links, link_scope
 from teia.crawler.links import (
     MAX_OUTLINKS,
     FrontierUrl,
@@ -148,6 +150,18 @@ def read(payload: bytes) -> bytes:
 
 
 def _read_page(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
+    """Read a page; one whose body and links the archive already holds is not parsed."""
+    repeated = None
+    if task.seen is not None:
+        head = parse_head(task.head)
+        decoded = decode(head.headers, task.body, compiled.read_settings.limits)
+        repeated = find_repeated(task.seen, decoded.dechunked)
+        if repeated is not None and has_same_links(task, head.headers, repeated):
+            return _result_of_repeated(task, head.headers, decoded.dechunked, repeated)
+    return _parse_page(task, compiled, repeated)
+
+
+def _parse_page(task: ReadTask, compiled: CompiledReadSettings, repeated: RepeatedBody | None) -> ReadResult:
     parsed = parse_document(
         task.url, task.head, task.body, compiled.options, compiled.processors, is_sitemap=task.as_sitemap
     )
@@ -166,8 +180,7 @@ def _read_page(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
         decoded = parsed.decoded
         # If nothing had to be decoded, the page's digest is the payload's too, and is not computed again.
         known = page.digest if decoded.payload is decoded.dechunked else ""
-        earlier = RevisitOf(task.url, task.earlier_s, task.earlier_digest) if task.earlier_digest else None
-        members = page_members(_fetched(task), decoded.dechunked, metadata, earlier, known)
+        members = page_members(_fetched(task), decoded.dechunked, metadata, _earlier(task, repeated), known)
     # A refused page has another outcome than its answer: it is archived but not indexed.
     entry = _entry(task, compiled, page) if compiled.read_settings.index and outcome == task.outcome else b""
     reported = _reported_changes(task, compiled, parsed) if compiled.read_settings.signals and parsed.entries else None
@@ -203,6 +216,70 @@ def _read_page(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
         reported,
         page.images,
         page.mail_links,
+        b"" if repeated or "response" not in members.kinds else _parsed_body(task, compiled, parsed, outcome),
+        repeated.reference.url if repeated and "revisit" in members.kinds else "",
+    )
+
+
+def _earlier(task: ReadTask, repeated: RepeatedBody | None) -> RevisitOf | None:
+    """Return the record that a revisit record of the answer refers to: of another URL, or of the page itself."""
+    if repeated is not None:
+        return repeated.reference
+    return RevisitOf(task.earlier_url or task.url, task.earlier_s, task.earlier_digest) if task.earlier_digest else None
+
+
+def _result_of_repeated(task: ReadTask, headers: Headers, dechunked: bytes, repeated: RepeatedBody) -> ReadResult:
+    """Return the result for an answer that is not parsed; its links are those of the page with the same body."""
+    parsed, reference = repeated.parsed, repeated.reference
+    metadata = {
+        "hopsFromSeed": str(task.depth),
+        "fetchTimeMs": str(round((task.ended_s - task.started_s) * 1000)),
+        "linksOf": reference.url,
+    }
+    members = page_members(_fetched(task), dechunked, metadata, reference)
+    return ReadResult(
+        task.outcome,
+        parsed.media_type,
+        parsed.language,
+        parsed.title,
+        parsed.canonical,
+        etag=headers.first("etag"),
+        last_modified=headers.first("last-modified"),
+        noindex=parsed.noindex,
+        digest=parsed.digest,
+        text_digest=parsed.text_digest,
+        simhash=parsed.simhash,
+        outline=parsed.outline,
+        payload_bytes=parsed.payload_bytes,
+        members=members.data,
+        lengths=members.lengths,
+        kinds=members.kinds,
+        payload_digest=members.payload_digest,
+        same_as=reference.url if "revisit" in members.kinds else "",
+    )
+
+
+def _parsed_body(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult, outcome: str) -> bytes:
+    """Return what other answers with this body need not be parsed for; empty if they are not recognised."""
+    settings, page = compiled.read_settings, parsed.page
+    if not settings.archive.content_seen or task.status != 200 or outcome != task.outcome or task.truncated:
+        return b""
+    is_plain = not (settings.focus or settings.parse.processors or parsed.entries or parsed.failed or page.truncated)
+    return encode(
+        ParsedBody(
+            link_scope(page) if is_plain else LinkScope.NOWHERE,
+            task.depth,
+            page.media_type,
+            page.language,
+            page.title,
+            page.canonical,
+            page.noindex,
+            bytes.fromhex(page.digest),
+            bytes.fromhex(page.text_digest),
+            page.simhash,
+            outline(page.text),
+            len(parsed.decoded.payload),
+        )
     )
 
 

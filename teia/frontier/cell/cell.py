@@ -513,7 +513,8 @@ class FrontierCell(CellConnection):
             (*row_key, settled.time_s, settled.outcome, digest, changed, *archived, settled.visit_result),
         )
         if before is None:
-            # A failed first visit leaves a row without a capture.
+            # The row names the record with the body. A failed first visit leaves a row without a capture.
+            archived = settled.body_at if settled.body_at.file else archived
             page, archived = (PageRow(page.status), NOT_ARCHIVED) if failed else (page, archived)
             self.db.execute(
                 f"INSERT INTO pages VALUES (?, ?, ?, 1, 0, ?, ?{', ?' * 16}, 0, 0)",  # noqa: S608  # only marks
@@ -528,7 +529,7 @@ class FrontierCell(CellConnection):
         if page.status != NOT_MODIFIED and not failed:
             # A revisit record has no body: the row continues to name the record that has it.
             if settled.repeats:
-                archived = CaptureLocation(*before[2:])
+                archived = settled.body_at if settled.body_at.file else CaptureLocation(*before[2:])
             self.db.execute(
                 """
                 UPDATE pages SET status = ?, digest = ?, text_digest = ?, simhash = ?, media_type = ?, language = ?,

@@ -61,9 +61,14 @@ _HAS_CAPTURE = f"u.state IN ({STATE_DONE}, {STATE_FAILED}) AND p.digest <> x''"
 _AT = "slot = ? AND host_id = ? AND key = ?"
 CAPTURED_S = """
     coalesce((SELECT v.time_s FROM visits AS v WHERE v.slot = p.slot AND v.host_id = p.host_id
-              AND v.key = p.key AND v.file = p.file AND v.offset = p.offset), p.last_visit_s)
+              AND v.key = p.key AND v.file = p.file AND v.offset = p.offset),
+             (SELECT min(v.time_s) FROM visits AS v WHERE v.slot = p.slot AND v.host_id = p.host_id
+              AND v.key = p.key AND v.digest = p.digest), p.last_visit_s)
 """
-"""Of `pages AS p`: time of the capture's fetch. A later 304 or a failed visit does not move it."""
+"""Of `pages AS p`: time of the capture's fetch. A later 304 or a failed visit does not move it.
+
+If another URL brought the body first, it is the page's own first visit that found this body.
+"""
 
 
 def leave_lane(cell: CellConnection, row_key: RowKey, rank: int) -> int:

@@ -54,7 +54,8 @@ def merge_via(via: int, also: int) -> int:
 class QueuedUrl:
     """One URL in a host's buffer. `lane` and `rank` are its place in the queue on disk; `since_s` is its arrival time.
 
-    `digest`, `captured_s`, `file` and `offset` are those of the record that holds its body, if it was visited before.
+    `digest`, `captured_s`, `file` and `offset` are those of the record that holds its body, if it was visited before;
+    `captured_url` is the URL of that record, if it is not the page's own.
     """
 
     url: str
@@ -77,6 +78,7 @@ class QueuedUrl:
     purpose: str = "page"
     origin: str = ""
     hint: Hint | None = None
+    captured_url: str = ""
 
 
 class CaptureLocation(NamedTuple):
@@ -112,7 +114,8 @@ class PageRow(NamedTuple):
 class SettledVisit:
     """The end of one visit: the URL's next state (see retry.verdict) and the result.
 
-    `repeats`: the archive holds a revisit record of it, which has no body; the capture stays where it was.
+    `repeats`: the archive holds a revisit record of it, which has no body; the capture stays where it was. `body_at` is
+    the record with the body, if it is of another URL.
     `visit_result` and `changed` are for visits that were compared with the one before; otherwise the digests decide.
     """
 
@@ -125,6 +128,7 @@ class SettledVisit:
     page: PageRow | None = None
     archived: CaptureLocation = NOT_ARCHIVED
     repeats: bool = False
+    body_at: CaptureLocation = NOT_ARCHIVED
     visit_result: int | None = None
     changed: bool | None = None
 

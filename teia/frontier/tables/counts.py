@@ -72,6 +72,17 @@ def documents_by_type(cell: CellConnection) -> Counter[str]:
     return Counter(dict(cell.rows(sql)))
 
 
+def documents_by_content(cell: CellConnection) -> Iterator[tuple[bytes, str, str, str, int, int]]:
+    """Yield (digest, URL, media type, file, offset, length) of documents with a body, in the order of digests."""
+    sql = f"""
+        SELECT p.digest, (SELECT name FROM hosts AS h WHERE h.host_id = p.host_id), u.tail, p.media_type,
+               p.file, p.offset, p.length
+        FROM {DOCUMENTS} AND p.digest <> x'' ORDER BY p.digest
+    """  # noqa: S608  # our own text
+    for digest, host, tail, *rest in cell.rows(sql):
+        yield digest, url_from(host, tail), *rest
+
+
 class HostOutcome(NamedTuple):
     """The URLs of one host with one outcome; `example` is the one with the least key."""
 

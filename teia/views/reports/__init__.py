@@ -2,6 +2,7 @@
 
 catalogue  every report by name
 coverage   estimated coverage of the sites
+duplicates documents that several URLs have in common
 errors     failures by class and host
 estimate   capture and recapture
 freshness  freshness of the captures

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from teia.views.reports.coverage import coverage
+from teia.views.reports.duplicates import duplicates
 from teia.views.reports.errors import errors
 from teia.views.reports.growth import growth
 from teia.views.reports.hosts import hosts
@@ -49,6 +50,7 @@ REPORTS: dict[str, Callable[[Source, int], DataclassInstance]] = {
     "freshness": freshness,
     "hosts": hosts,
     "traps": traps,
+    "duplicates": duplicates,
 }
 
 

@@ -1,0 +1,147 @@
+"""One body under several URLs: parsed once, stored once, and found again by other tools."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from warcio.archiveiterator import ArchiveIterator
+
+from teia.crawler.lookup import Lookup
+from teia.lab.world.exchange import WorldAnswer
+from teia.store.root import open_root
+from teia.urls import site_of, slot_of
+from teia.views.captures import read_capture
+from teia.views.reports.duplicates import duplicates
+from teia.views.reports.source import open_source
+from tests.crawler.webs import HTML, Crawled, ScriptedWeb, crawl_web, html, text_of
+
+SAME = html(text=text_of(1))
+MENU = html("next", text=text_of(2))
+"""A page whose link depends on the folder it is in."""
+
+HOME = html("/", "/index.html", "/x", "/y", "/one/page", "/two/page", "/one/again", text=text_of(3))
+A, B = "a.test", next(f"b{n}.test" for n in range(99) if slot_of(site_of(f"b{n}.test")) >> 9 != slot_of("a.test") >> 9)
+"""Hosts of different cells, of which the collection has two."""
+
+CHUNKED = WorldAnswer(SAME.status, SAME.headers, SAME.body, chunked=True)
+PAGES = {
+    A: {
+        "/": HOME, "/index.html": HOME, "/x": SAME, "/y": SAME, "/one/page": MENU, "/one/again": MENU,
+        "/two/page": MENU, "/one/next": html(text=text_of(4)), "/two/next": html(text=text_of(5)),
+    },
+    B: {"/x": CHUNKED, "/later": SAME, "/same-text": WorldAnswer(200, HTML + b"X-Robots-Tag: nofollow\r\n", SAME.body)},
+}  # fmt: skip
+
+
+class Records:
+    """The archive of a crawl, read with warcio: answers by path, metadata by path."""
+
+    def __init__(self, data: Path) -> None:
+        self.kinds: dict[str, list[str]] = defaultdict(list)
+        self.headers: dict[str, dict[str, str]] = {}
+        self.metadata: dict[str, str] = {}
+        for path in sorted(data.glob("main/cells/*/archive/*.warc.gz")):
+            with path.open("rb") as stream:
+                for record in ArchiveIterator(stream):
+                    url = record.rec_headers.get_header("WARC-Target-URI") or ""
+                    name = _short(url)
+                    if record.rec_type in {"response", "revisit"}:
+                        self.kinds[name].append(record.rec_type)
+                        self.headers[name] = dict(record.rec_headers.headers)
+                    elif record.rec_type == "metadata":
+                        self.metadata[name] = record.content_stream().read().decode()
+
+    def refers_to(self, name: str) -> str:
+        """Short URL that a revisit record refers to, after its date and digest were compared with that one's."""
+        own = self.headers[name]
+        other = self.headers[_short(own["WARC-Refers-To-Target-URI"])]
+        assert own["WARC-Profile"].endswith("/identical-payload-digest")
+        assert own["WARC-Refers-To-Date"] == other["WARC-Date"]
+        assert own["WARC-Refers-To"] == other["WARC-Record-ID"]
+        assert own["WARC-Payload-Digest"] == other["WARC-Payload-Digest"]
+        return _short(own["WARC-Refers-To-Target-URI"])
+
+    def was_parsed(self, name: str) -> bool:
+        return "linksOf:" not in self.metadata[name]
+
+
+def _short(url: str) -> str:
+    host, _, path = url.partition("://")[2].partition("/")
+    return f"{host.partition(':')[0]}/{path}"
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory: pytest.TempPathFactory) -> Crawled:
+    folder = tmp_path_factory.mktemp("seen")
+    web = ScriptedWeb(PAGES)
+    first = crawl_web(web, folder, f"{A}/", f"{B}/x", courtesy__delay_s=0.0)
+    # In another process, as it were: what was seen is read from the disk.
+    return crawl_web(web, folder, f"{A}/", f"{B}/x", f"{B}/later", f"{B}/same-text", port=first.port)
+
+
+@pytest.fixture(scope="module")
+def records(crawled: Crawled) -> Records:
+    return Records(crawled.data)
+
+
+def test_three_urls_with_one_body_are_parsed_and_stored_once_across_cells(records: Records) -> None:
+    names = [f"{A}/x", f"{A}/y", f"{B}/x"]
+    (first,) = [name for name in names if records.kinds[name] == ["response"]]
+    others = [name for name in names if name != first]
+    assert [records.kinds[name] for name in others] == [["revisit"], ["revisit"]]
+    assert [records.refers_to(name) for name in others] == [first, first]
+    assert [name for name in names if records.was_parsed(name)] == [first]
+
+
+def test_a_later_crawl_knows_the_bodies_of_the_earlier_one(records: Records) -> None:
+    assert records.kinds[f"{B}/later"] == ["revisit"]
+    assert not records.was_parsed(f"{B}/later")
+
+
+def test_root_and_index_are_one_document(records: Records) -> None:
+    assert records.kinds[f"{A}/index.html"] == ["revisit"]
+    assert records.refers_to(f"{A}/index.html") == f"{A}/"
+    assert not records.was_parsed(f"{A}/index.html")
+
+
+def test_a_page_whose_links_depend_on_its_folder_is_parsed_for_them(crawled: Crawled, records: Records) -> None:
+    menus = [f"{A}/one/page", f"{A}/one/again", f"{A}/two/page"]
+    assert sorted(records.kinds[name][0] for name in menus) == ["response", "revisit", "revisit"]
+    assert [crawled.outcomes()[f"{A}/{folder}/next"] for folder in ("one", "two")] == ["200", "200"]
+    # One page of each folder was parsed.
+    assert [sum(records.was_parsed(name) for name in menus[:2]), records.was_parsed(menus[2])] == [1, True]
+
+
+def test_an_answer_with_other_headers_is_parsed_again(records: Records) -> None:
+    assert records.kinds[f"{B}/same-text"] == ["revisit"]
+    assert records.was_parsed(f"{B}/same-text")
+
+
+def test_the_body_of_every_url_can_be_read(crawled: Crawled) -> None:
+    bodies: dict[str, bytes] = {}
+    facts: dict[str, Any] = {}
+    with Lookup(open_root(crawled.data), "main") as lookup:
+        for name in (f"{A}/x", f"{A}/y", f"{B}/x", f"{B}/later", f"{B}/same-text"):
+            host, _, path = name.partition("/")
+            entry = lookup.find(f"http://{host}:{crawled.port}/{path}")
+            assert entry is not None
+            assert entry.page is not None
+            bodies[name] = read_capture(lookup, entry, lookup.visits(entry)[-1]).body
+            facts[name] = entry.page.title, entry.page.text_digest, entry.page.simhash, entry.page.language
+            # The page's row names the record with the body, which the indexer reads.
+            assert lookup.record(entry.cell, entry.page.file, entry.page.offset).kind == "response"
+    assert set(bodies.values()) == {SAME.body}
+    assert len(set(facts.values())) == 1
+
+
+def test_the_report_counts_documents_contents_and_stored_bodies(crawled: Crawled) -> None:
+    with open_source(open_root(crawled.data), "main") as source:
+        found = duplicates(source, 2)
+    assert (found.documents, found.contents, found.bodies) == (12, 5, 5)
+    assert found.share == pytest.approx(7 / 12)
+    assert [row.urls for row in found.rows] == [5, 3]
+    assert found.rows[0].examples[0].endswith("/x")
+    assert found.saved_bytes > 0
