@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from teia.cluster.circle.circle import SIZE, Circle, circle_id, distance, is_between, is_within, node_points
 
-KEYS = st.integers(0, SIZE - 1)
 NAMES = st.text("abcdefgh-.0123456789", min_size=1, max_size=12)
+KEYS = NAMES.map(circle_id) | st.integers(0, SIZE - 1)
+"""Numbers alone are mostly small: they would lie before the first point of a circle."""
 NODES = st.sets(NAMES, min_size=1, max_size=12)
 
 

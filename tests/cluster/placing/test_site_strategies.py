@@ -103,6 +103,8 @@ def test_rtt_passes_a_slow_site_on_and_every_tour_ends() -> None:
         way = tour(Rtt(minimum), nodes, names[0], speeds)
         zones = [zone_of(nodes[name]) for name in way]
         assert len(way) <= len(speeds) + 1
+        is_refused = not minimum or speeds[zones[0]] < minimum
+        assert (len(way) > 1) == (is_refused and len(speeds) > 1)
         assert len(set(zones[:-1])) == len(zones[:-1])
         last = speeds[zones[-1]]
         assert (minimum and last >= minimum) or last * 1.2 >= max(speeds[zone] for zone in zones)

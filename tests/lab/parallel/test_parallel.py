@@ -99,6 +99,12 @@ def test_every_split_gives_every_page_to_somebody_and_exchange_finds_all(split: 
     assert (coverage(done, web), overlap(done)) == (1, 0)
 
 
+def test_by_name_length_is_what_tarantula_did() -> None:
+    """T4: the length of the server's name mod N."""
+    web = WebGraph(("", "", ""), ("a.test", "bb.test", "ccccc.test"), ("town",) * 3, ((), (), ()), (0, 1, 2))
+    assert SPLITS["name-length"](web, 4) == [2, 3, 2]
+
+
 def test_by_site_is_what_the_cluster_does() -> None:
     web = lab_web()
     kept = cell_owners(Circle({f"process-{number}": 1.0 for number in range(3)}), cell_starts(SLOTS))
