@@ -12,7 +12,7 @@ from typing import Any
 from teia.config.tree import ADMIN, HERE, setting
 from teia.urls import DEFAULT_RULES, RULES, SLOTS
 
-ORDERS = ("breadth", "depth", "backlinks", "pagerank", "focused", "sydney")
+ORDERS = ("breadth", "depth", "backlinks", "pagerank", "focused", "sydney", "fifo", "klwf", "lwf")
 """Orders of a host's new URLs; frontier/queue/order.py has them."""
 
 POLICIES = (

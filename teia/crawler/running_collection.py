@@ -133,7 +133,8 @@ class Crawl:
         self.last_group = 0.0
         """Time in ticks at which the last commit began."""
         self._oldest = 0.0
-        self._rereads_buffers = order_named(config.collection.order).rereads_buffers
+        self._host_order = order_named(config.collection.order)
+        self._rereads_buffers = self._host_order.rereads_buffers
         self.keeps_fresh = config.refresh.keep
         self._paused_hosts = paused_hosts(config.courtesy.paused)
         self.aliases = AliasNames(None)
@@ -342,7 +343,8 @@ class Crawl:
             cell = self.committer.cell_number(name)
             main = self.aliases.main_name(name)
             server = schedule.politeness.server(main or name)  # two names of one site are one server
-            queue = self.queues[name] = HostQueue(name, host_id, cell, self.number, server, alias_of=main)
+            queue = HostQueue(name, host_id, cell, self.number, server, alias_of=main, order=self._host_order)
+            self.queues[name] = queue
             self.ownership.add_host(queue, schedule)
         elif host_id:
             queue.host_id = host_id
@@ -540,6 +542,7 @@ class Crawl:
         queue.loaded.update(item.key for item in fresh)
         if due_s is not None:
             self._check_later(queue, clock.ticks_s() + max(0.0, due_s - clock.now_s()))
+        schedule.head_changed(queue)
         schedule.wake(queue)
 
     def _check_later(self, queue: HostQueue, at: float) -> None:

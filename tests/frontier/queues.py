@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 from teia.config.sections import CourtesySettings
 from teia.frontier.cell.rows import QueuedUrl
+from teia.frontier.queue.order import TOP_SCORE, Order, breadth
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 
@@ -22,10 +24,20 @@ def queued(host: str, since_s: float) -> QueuedUrl:
     return QueuedUrl(f"http://{host}/{key}", key, 0, key, 1, since_s)
 
 
-def add(schedule: HostSchedule, host: str, *since_s: float, address: str = "", collection: int = 0) -> HostQueue:
+def add(
+    schedule: HostSchedule,
+    host: str,
+    *since_s: float,
+    address: str = "",
+    collection: int = 0,
+    order: Order = breadth,
+    in_links: int = 0,
+) -> HostQueue:
     """A host in line with one URL for each time; without an address it gets one of its own."""
-    queue = HostQueue(host, 1, 0, collection, schedule.politeness.server(host), address=address or f"of {host}")
-    queue.buffer.extend(queued(host, each) for each in since_s)
+    server = schedule.politeness.server(host)
+    queue = HostQueue(host, 1, 0, collection, server, address=address or f"of {host}", order=order)
+    urls = (queued(host, each) for each in since_s)
+    queue.buffer.extend(replace(url, rank=order.rank(1, in_links, url.key, TOP_SCORE)) for url in urls)
     schedule.wake(queue)
     return queue
 

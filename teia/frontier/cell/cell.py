@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from math import ceil
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Protocol
 
@@ -403,11 +403,14 @@ class FrontierCell(CellConnection):
         slot = slot_of(site_of(host))
         urls: list[QueuedUrl] = []
         for lane in lanes:
-            if len(urls) >= limit:
+            if len(urls) >= limit and not self.order.by_arrival:
                 break
             # Ranks of DUE are milliseconds, and later ones are not due. Ranks of NEW are no times: all qualify.
             before = 1 << 62 if lane == LANE_NEW else int(now_s * 1000)
-            urls += islice(read_lane(self, host, (slot, host_id, lane), before, limit, skip), limit - len(urls))
+            room = limit if self.order.by_arrival else limit - len(urls)
+            urls += islice(read_lane(self, host, (slot, host_id, lane), before, limit, skip), room)
+        if self.order.by_arrival:
+            urls = sorted(urls, key=attrgetter("since_s"))[:limit]
         return trails.attach_hints(self, slot, host_id, urls) if self.order.stores_trails else urls
 
     def next_due_s(self, host_id: int, host: str) -> float | None:

@@ -7,6 +7,9 @@ because a shorter path, more links or a better score appeared, keeps its turn am
 had counts.
 
     breadth    shallow pages first
+    fifo       the first found first
+    klwf       the same, and a retry when it is due; between hosts as the paper has it (C1, below)
+    lwf        the same, but no URL overtakes one that has waited longer, even if that one's server is delayed
     depth      the last found first
     backlinks  the most linked to first
     pagerank   the highest PageRank first; it is computed outside and renewed now and then
@@ -14,7 +17,8 @@ had counts.
     focused    the most promising first; a parse child computes the promise (focus.py), trails.py stores it
     sydney     breadth, but only some of a page's new links go ahead; the others wait aside (sydney.py)
 
-Orders rank within a host. Between hosts, the URL that has waited longest is next (schedule.py); `focused` counts a
+Orders rank within a host. Between hosts whose servers are free, the URL that has waited longest is next (schedule.py).
+`backlinks` and `pagerank` compare the URLs of all hosts first, and their waiting times among equals; `focused` counts a
 more promising URL as having waited longer.
 """
 
@@ -38,6 +42,7 @@ ASIDE = 0
 NO_KIND = -1
 # A rank has 62 bits at most: what the order compares in the high ones, the sequence number in the low 40.
 _SEQUENCE_BITS = 40
+_LANE_NEW = 0  # LANE_NEW of the schema, which is above this module
 _MAX_DEPTH = (1 << 22) - 1
 _MAX_IN_LINKS = (1 << 22) - 1
 _MAX_ASIDE_DEPTH = (1 << 21) - 1
@@ -86,6 +91,10 @@ class Order:
     URL is read. `sample_size` of a page's new links to a host go ahead (0: all), drawn by `seed`. `rereads_buffers`:
     a new URL may come before those in the buffer, so buffers are read again when URLs are found. `depends_on_links`:
     a URL that lost links moves back. A rank that has the `fixed_bit` is not changed by links.
+
+    `by_arrival`: retries take their turn among new URLs by the time they are due. `by_age`: hosts that share a server
+    or an address are called by the age of their URLs, not in the order they came. `is_strict`: a URL waits for all that
+    have waited longer. `compared_bits`: the rank without so many low bits is compared between hosts (0: none of it).
     """
 
     name: str
@@ -97,6 +106,15 @@ class Order:
     sample_size: int = 0
     seed: int = 0
     fixed_bit: int = 0
+    by_arrival: bool = False
+    by_age: bool = False
+    is_strict: bool = False
+    compared_bits: int = 0
+
+    def precedence(self, lane: int, rank: int) -> int:
+        """Return the place of a URL among those of other hosts, before their waiting times count; smaller is sooner."""
+        # Retries and revisits go before new URLs, as they do within a host.
+        return rank >> self.compared_bits if self.compared_bits and lane == _LANE_NEW else -1
 
 
 # ---- ranks ----------------------------------------------------------------------------------------------------------
@@ -104,6 +122,10 @@ class Order:
 
 def _breadth(depth: int, _in_links: int, sequence: int, _score: int) -> int:
     return (min(depth, _MAX_DEPTH) << _SEQUENCE_BITS) | sequence
+
+
+def _arrival(_depth: int, _in_links: int, sequence: int, _score: int) -> int:
+    return sequence
 
 
 def _depth_first(_depth: int, _in_links: int, sequence: int, _score: int) -> int:
@@ -152,12 +174,20 @@ def sequence_of(rank: int) -> int:
 
 breadth = Order("breadth", _breadth)
 depth_first = Order("depth", _depth_first)
-backlinks = Order("backlinks", _backlinks, depends_on_links=True)
-pagerank = Order("pagerank", authority_rank(1.0), rereads_buffers=True, depends_on_links=True, fixed_bit=SCORED_BIT)
+fifo = Order("fifo", _arrival)
+klwf = Order("klwf", _arrival, by_arrival=True, by_age=True)
+lwf = Order("lwf", _arrival, by_arrival=True, by_age=True, is_strict=True)
+backlinks = Order("backlinks", _backlinks, rereads_buffers=True, depends_on_links=True, compared_bits=_SEQUENCE_BITS)
+pagerank = Order(
+    "pagerank", authority_rank(1.0), rereads_buffers=True, depends_on_links=True, fixed_bit=SCORED_BIT,
+    compared_bits=LEVEL_BITS_AT,
+)  # fmt: skip
 focused = Order("focused", _focused, needs_hints=True, stores_trails=True, rereads_buffers=True)
 sydney = Order("sydney", _sydney, needs_hints=True, rereads_buffers=True, sample_size=SydneySettings().links, seed=1)
 
-ORDERS: dict[str, Order] = {order.name: order for order in (breadth, depth_first, backlinks, pagerank, focused, sydney)}
+ORDERS: dict[str, Order] = {
+    order.name: order for order in (breadth, depth_first, backlinks, pagerank, focused, sydney, fifo, klwf, lwf)
+}
 
 
 def order_named(name: str, settings: SydneySettings | None = None) -> Order:

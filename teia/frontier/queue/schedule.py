@@ -6,13 +6,17 @@ A `HostQueue` is one host of one collection: a short buffer of its next URLs (th
     WAITING   has URLs; its server or address is delayed or busy, or other hosts have waited longer
     FETCHING  requests under way, and not in line for another: its limit is reached, or it has no more URLs
 
-The next host is the one whose head URL has waited longest among those whose server is free (KLWF, C1). A host waits
-in three places, one after the other: in the line of its server, in the line of its address, and in `_ready`, a heap
-by the head's waiting time. Lines are first come, first called. So two collections that know the same server, and
-hundreds of names on one address, take turns however old their URLs are. One host at a time is called from a line,
-when the target is free. A line that must wait for a delay has one entry in `_timers`; a line at a busy target has
-none, because the end of the request checks it. So a request costs a few heap operations, however many hosts wait
-for the same address.
+The next host is the one whose head URL has waited longest among those whose server is free (KLWF, C1); orders that
+compare the URLs of all hosts, such as `backlinks`, decide before the waiting time does (`Order.precedence`). A host
+waits in three places, one after the other: in the line of its server, in the line of its address, and in `_ready`, a
+heap for each collection. Lines are first come, first called. So two collections that know the same server, and
+hundreds of names on one address, take turns however old their URLs are; in a collection whose order is `by_age`, the
+oldest URL of a line goes first instead. One host at a time is called from a line, when the target is free. A line that
+must wait for a delay has one entry in `_timers`; a line at a busy target has none, because the end of the request
+checks it. So a request costs a few heap operations, however many hosts wait for the same address.
+
+Between collections the waiting time of the first host of each decides. In a collection whose order `is_strict` (plain
+LWF) a host goes only if no other host of the collection has an older URL.
 
 At most `max_hosts` servers are engaged (fetching, or delayed after a fetch) at a time (T4); hosts called beyond
 that wait in `_over_limit`, in the order of `_ready`.
@@ -27,6 +31,7 @@ from enum import Enum
 
 from teia.config.sections import CourtesySettings
 from teia.frontier.cell.rows import ProbeResult, QueuedUrl
+from teia.frontier.queue.order import Order, breadth
 from teia.frontier.queue.politeness import DelayTarget, Politeness
 from teia.records import Outcome
 
@@ -51,8 +56,8 @@ class HostQueue:
     `buffer` and `prerequisites` are lists: an empty deque takes 620 bytes, and there may be 100,000 hosts. `called_at`
     are the targets in whose lines its turn has come. `is_unresolved`: its name had no address when it was last
     needed; `is_unresolvable`: the name servers are sure of that. `alias_of` is the main name, if this host is an alias
-    of it (A7). `soft404_probe` is the answer for URLs that do not exist, once `is_probed`; before, `repeats`
-    counts pages in a row that equal the one before.
+    of it (A7). `ready_key` is its key in a heap of `HostSchedule`, while it is in one. `soft404_probe` is the answer to
+    URLs that do not exist, once `is_probed`; before, `repeats` counts pages in a row that equal the one before.
     """
 
     host: str
@@ -78,10 +83,19 @@ class HostQueue:
     is_unresolved: bool = False
     is_unresolvable: bool = False
     alias_of: str = ""
+    order: Order = breadth
+    ready_key: tuple[int, float] | None = None
     soft404_probe: ProbeResult | None = None
     is_probed: bool = False
     repeats: int = 0
     last_simhash: int = 0
+
+    @property
+    def key(self) -> tuple[int, float]:
+        """The place of its head URL among those of other hosts: precedence by the order, then the time it came."""
+        head = self.head
+        assert head is not None
+        return self.order.precedence(head.lane, head.rank) if head.purpose == "page" else -1, head.since_s
 
     @property
     def head(self) -> QueuedUrl | None:
@@ -92,6 +106,10 @@ class HostQueue:
     def pop(self) -> QueuedUrl:
         """Take the next URL; it stays `loaded` until its visit is committed."""
         return self.prerequisites.pop(0) if self.prerequisites else self.buffer.pop(0)
+
+
+ReadyEntry = tuple[tuple[int, float], int, HostQueue]
+"""A called host in a heap: its key, a number that breaks ties, the host."""
 
 
 class HostSchedule:
@@ -107,8 +125,9 @@ class HostSchedule:
         self._called: set[DelayTarget] = set()  # a host of its line was called and is in `_ready` or on its way there
         self._with_timer: set[DelayTarget] = set()  # its line is in `_timers`
         self._timers: list[tuple[float, int, DelayTarget | HostQueue]] = []
-        self._ready: list[tuple[float, int, HostQueue]] = []
-        self._over_limit: list[tuple[float, int, HostQueue]] = []
+        self._ready: dict[int, list[ReadyEntry]] = {}
+        self._over_limit: dict[int, list[ReadyEntry]] = {}
+        self._by_age: dict[int, list[tuple[float, int, HostQueue]]] = {}  # hosts with URLs, of strict orders
         # End of the delay of each engaged server; infinity while a request is under way.
         self._engaged: dict[str, float] = {}
         self._engaged_ends: list[tuple[float, str]] = []
@@ -129,6 +148,7 @@ class HostSchedule:
     def _wait(self, queue: HostQueue) -> None:
         queue.state = HostState.WAITING
         queue.called_at = ()
+        self._note_age(queue)
         if queue.hold_until:
             heapq.heappush(self._timers, (queue.hold_until, next(self._order), queue))
         else:
@@ -174,7 +194,11 @@ class HostSchedule:
             self._set_timer(target)
             return
         line = self._lines[target]
-        queue = line.pop(0)
+        queue = line[0]
+        if queue.order.by_age:
+            others = (each for each in line if each.collection == queue.collection and each.head is not None)
+            queue = min(others, key=lambda each: each.key, default=queue)
+        line.remove(queue)
         if not line:
             del self._lines[target]
         self._mark_called(queue, target)
@@ -184,8 +208,9 @@ class HostSchedule:
             self._make_idle(queue)
         elif address in queue.called_at:
             self._make_ready(queue)
-        # No other host waits for the address: this one is called there at once, without a line.
-        elif self._is_unclaimed(address) and address.is_free(now, self._per_host):
+        # No other host waits for the address: this one is called there at once, without a line. Where age decides,
+        # hosts that are called at the same time all join the line first.
+        elif not queue.order.by_age and self._is_unclaimed(address) and address.is_free(now, self._per_host):
             self._mark_called(queue, address)
             self._make_ready(queue)
         else:
@@ -199,11 +224,20 @@ class HostSchedule:
         return target not in self._lines and target not in self._called
 
     def _make_ready(self, queue: HostQueue) -> None:
-        assert queue.head is not None
-        heapq.heappush(self._ready, (queue.head.since_s, next(self._order), queue))
+        queue.ready_key = queue.key
+        self._push(self._ready, (queue.ready_key, next(self._order), queue))
+
+    def _push(self, heaps: dict[int, list[ReadyEntry]], entry: ReadyEntry) -> None:
+        heapq.heappush(heaps.setdefault(entry[2].collection, []), entry)
+
+    def head_changed(self, queue: HostQueue) -> None:
+        """Move a host whose head URL was replaced while it was called."""
+        if queue.ready_key is not None and queue.head is not None and queue.ready_key != queue.key:
+            self._make_ready(queue)  # its earlier entry is void, because it has another key
 
     def _release(self, queue: HostQueue) -> None:
         """Give the turn to the next host in each line that called this one."""
+        queue.ready_key = None
         for target in queue.called_at:
             self._called.remove(target)
             self._set_timer(target)
@@ -220,29 +254,62 @@ class HostSchedule:
         The caller starts a request or gives the host back.
         """
         self._disengage(now)
-        while True:
-            self._call_due(now)
-            heap = self._longest_waiting()
-            if not heap:
-                return None
-            entry = heapq.heappop(heap)
-            queue = entry[2]
-            if queue.head is None:
-                self._make_idle(queue)
-            elif not self._has_room_for(queue.host):
-                # It stays called at its targets, so that hosts behind it do not overtake it.
-                heapq.heappush(self._over_limit, entry)
-            else:
-                self._release(queue)
-                if self._may_start(queue, now):
-                    return queue
-                self._wait(queue)
+        too_young: list[ReadyEntry] = []
+        try:
+            while True:
+                self._call_due(now)
+                heap = self._longest_waiting()
+                if not heap:
+                    return None
+                entry = heapq.heappop(heap)
+                queue = entry[2]
+                if entry[0] != queue.ready_key:
+                    continue  # void: the host has another head, or was released
+                if queue.head is None:
+                    self._make_idle(queue)
+                elif queue.order.is_strict and self._is_overtaking(queue):
+                    too_young.append(entry)
+                elif not self._has_room_for(queue.host):
+                    # It stays called at its targets, so that hosts behind it do not overtake it.
+                    self._push(self._over_limit, entry)
+                else:
+                    self._release(queue)
+                    if self._may_start(queue, now):
+                        return queue
+                    self._wait(queue)
+        finally:
+            for entry in too_young:
+                self._push(self._ready, entry)
 
-    def _longest_waiting(self) -> list[tuple[float, int, HostQueue]]:
-        """Return the heap whose top comes first; hosts in `_over_limit` count only while there is room."""
-        if not self._over_limit or len(self._engaged) >= self._max_hosts:
-            return self._ready
-        return self._ready if self._ready and self._ready[0] < self._over_limit[0] else self._over_limit
+    def _longest_waiting(self) -> list[ReadyEntry]:
+        """Return the heap whose top comes first; hosts in `_over_limit` count only while there is room.
+
+        Within a collection keys decide, between collections waiting times alone: orders cannot be compared.
+        """
+        has_room = len(self._engaged) < self._max_hosts
+        best: list[ReadyEntry] = []
+        for number, ready in self._ready.items():
+            over = self._over_limit.get(number) if has_room else None
+            heap = over if over and (not ready or over[0] < ready[0]) else ready
+            if heap and (not best or (heap[0][0][1], heap[0][1]) < (best[0][0][1], best[0][1])):
+                best = heap
+        return best
+
+    def _note_age(self, queue: HostQueue) -> None:
+        if queue.order.is_strict and queue.head is not None:
+            heap = self._by_age.setdefault(queue.collection, [])
+            heapq.heappush(heap, (queue.head.since_s, next(self._order), queue))
+
+    def _is_overtaking(self, queue: HostQueue) -> bool:
+        """Tell whether another host of the collection has an older URL, whether or not it may be requested now."""
+        assert queue.head is not None
+        heap = self._by_age[queue.collection]
+        while heap:
+            since_s, _, oldest = heap[0]
+            if oldest.state is not HostState.IDLE and oldest.head is not None and oldest.head.since_s == since_s:
+                return since_s < queue.head.since_s
+            heapq.heappop(heap)
+        return False
 
     def _may_start(self, queue: HostQueue, now: float) -> bool:
         """Tell whether the host may still go: since its call no delay was lengthened and no hold was set."""
@@ -284,6 +351,7 @@ class HostSchedule:
         self.politeness.begin_request(queue.server, self._address(queue))
         self._engaged[queue.host] = float("inf")
         queue.state = HostState.FETCHING
+        self._note_age(queue)
         self.wake(queue)
 
     def end_request(
@@ -306,10 +374,10 @@ class HostSchedule:
 
     def next_event(self) -> float:
         """Return the earliest time at which `next_host` may find a host; infinity if no delay is running."""
-        if self._ready:
+        if any(self._ready.values()):
             return 0.0
         due = self._timers[0][0] if self._timers else float("inf")
-        room = self._engaged_ends[0][0] if self._over_limit and self._engaged_ends else float("inf")
+        room = self._engaged_ends[0][0] if any(self._over_limit.values()) and self._engaged_ends else float("inf")
         return min(due, room)
 
     @property

@@ -21,7 +21,7 @@ from teia.frontier.cell.schema import (
     STATE_FAILED,
     STATE_QUEUED,
 )
-from teia.frontier.queue.order import backlinks, depth_first
+from teia.frontier.queue.order import backlinks, depth_first, klwf
 from teia.urls import split
 from tests.frontier.cells import (
     HOST,
@@ -176,6 +176,16 @@ def test_depth_first_order_takes_what_was_found_last(tmp_path: Path) -> None:
     add_links(cell, *(found(page(name)) for name in "abc"))
     add_links(cell, found(page("a"), 0))
     assert next_urls(cell) == [page("c"), page("b"), page("a")]
+    cell.close()
+
+
+def test_longest_wait_first_takes_a_day_old_url_before_a_shallow_one_and_a_retry_by_its_time(tmp_path: Path) -> None:
+    cell = FrontierCell(tmp_path / "f.sqlite", klwf)
+    add_links(cell, found(page("old"), 9), found(page("retry"), 1))
+    settle(cell, items(cell)[1], STATE_QUEUED, "timeout", again_s=NOW_S + 3_600)
+    add_links(cell, found(page("new"), 1, in_links=99), now_s=NOW_S + 86_400)
+    assert next_urls(cell, now_s=NOW_S + 90_000) == [page("old"), page("retry"), page("new")]
+    assert next_urls(cell, 2, now_s=NOW_S + 90_000) == [page("old"), page("retry")]
     cell.close()
 
 

@@ -15,11 +15,15 @@ from teia.frontier.queue.order import (
     ORDERS,
     TOP_SCORE,
     Hint,
+    Order,
     backlinks,
     breadth,
     depth_first,
+    fifo,
     focused,
     is_aside,
+    klwf,
+    lwf,
     merge_hints,
     order_named,
     pagerank,
@@ -40,6 +44,11 @@ def test_breadth_takes_shallow_pages_first_and_then_the_oldest() -> None:
 
 def test_depth_first_takes_the_last_found_first() -> None:
     assert depth_first.rank(5, 1, 9, TOP) < depth_first.rank(1, 99, 8, TOP)
+
+
+@pytest.mark.parametrize("order", [fifo, klwf, lwf])
+def test_orders_by_waiting_time_take_the_first_found_first(order: Order) -> None:
+    assert order.rank(9, 1, 8, TOP) < order.rank(1, 99, 9, TOP)
 
 
 def test_backlinks_take_the_most_linked_first_and_then_the_oldest() -> None:
@@ -88,7 +97,7 @@ def test_merging_takes_the_best_of_two_hints_in_any_order() -> None:
 
 
 def test_only_orders_that_use_them_request_hints_trails_and_fresh_buffers() -> None:
-    plain = (breadth, depth_first, backlinks)
+    plain = (breadth, depth_first, fifo, klwf, lwf)
     assert not [
         order
         for order in plain

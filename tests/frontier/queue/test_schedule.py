@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teia.config.sections import CourtesySettings
+from teia.frontier.queue.order import TOP_SCORE, backlinks, klwf, lwf
 from teia.frontier.queue.schedule import HostQueue, HostSchedule, HostState
 from tests.frontier.queues import add, answer, make_schedule, queued, start_all, start_next, started_hosts
 
@@ -49,6 +51,69 @@ def test_equal_waits_are_served_in_the_order_they_came() -> None:
     for host in "cab":
         add(schedule, host, 7)
     assert started_hosts(schedule, 100) == ["c", "a", "b"]
+
+
+def test_oldest_url_of_an_address_goes_first_where_the_order_is_by_age() -> None:
+    schedule = make_schedule(delay_s=5)
+    first = add(schedule, "first", 50, address="1.1.1.1", order=klwf)
+    assert start_next(schedule, 100) is first
+    for host, since_s in (("new", 60), ("day-old", 1), ("newer", 70)):
+        add(schedule, host, since_s, address="1.1.1.1", order=klwf)
+    started = []
+    for now in (100, 105, 110):
+        answer(schedule, first, now)
+        (first,) = start_all(schedule, now + 5)
+        started.append(first.host)
+    assert started == ["day-old", "new", "newer"]
+
+
+def test_strict_order_lets_no_url_overtake_one_whose_server_is_delayed() -> None:
+    schedule = make_schedule(delay_s=5)
+    old = add(schedule, "old", 1, 2, order=lwf)
+    young = add(schedule, "young", 50, 51, order=lwf)
+    other = add(schedule, "other", 99, collection=1)
+    assert start_all(schedule, 100) == [old, other], "the next URL of the old host is older"
+    answer(schedule, old, 101)
+    assert start_all(schedule, 105) == []
+    assert start_all(schedule, 106) == [old, young]
+    answer(schedule, young, 106)
+    assert start_all(schedule, 111) == [young]
+
+
+# ---- orders that compare the URLs of all hosts -----------------------------------------------------------------------
+
+
+def test_most_linked_url_of_all_hosts_goes_first() -> None:
+    schedule = make_schedule(max_hosts=1)
+    for host, since_s, in_links in (("few", 1, 2), ("many", 30, 9), ("some", 2, 5)):
+        add(schedule, host, since_s, order=backlinks, in_links=in_links)
+    started = []
+    for now in (100, 105, 110):
+        (queue,) = start_all(schedule, now)
+        started.append(queue.host)
+        answer(schedule, queue, now)
+    assert started == ["many", "some", "few"]
+
+
+def test_host_whose_url_gained_links_while_it_waited_moves_ahead() -> None:
+    schedule = make_schedule(max_hosts=1)
+    first, second, third = (add(schedule, host, 1, order=backlinks, in_links=3) for host in "abc")
+    assert start_all(schedule, 100) == [first]
+    third.buffer[0] = replace(third.buffer[0], rank=backlinks.rank(1, 8, 7, TOP_SCORE))
+    schedule.head_changed(third)
+    answer(schedule, first, 100)
+    assert start_all(schedule, 105) == [third]
+    answer(schedule, third, 105)
+    assert start_all(schedule, 110) == [second]
+    answer(schedule, second, 110)
+    assert start_all(schedule, 115) == []
+
+
+def test_between_collections_the_waiting_time_decides() -> None:
+    schedule = make_schedule(max_hosts=1)
+    add(schedule, "linked", 20, order=backlinks, in_links=9, collection=0)
+    add(schedule, "older", 10, collection=1)
+    assert started_hosts(schedule, 100) == ["older"]
 
 
 # ---- in line once ---------------------------------------------------------------------------------------------------
@@ -342,7 +407,8 @@ def test_bookkeeping_of_engaged_hosts_does_not_grow() -> None:
 
 
 def entries(schedule: HostSchedule) -> int:
-    return len(schedule._timers) + len(schedule._ready) + len(schedule._over_limit)
+    heaps = [*schedule._ready.values(), *schedule._over_limit.values()]
+    return len(schedule._timers) + sum(map(len, heaps))
 
 
 def test_hosts_waiting_for_one_address_cost_nothing_while_they_wait() -> None:
