@@ -25,8 +25,8 @@ Floors, from the ground up; a module imports from its own floor or from a lower 
     web/                the web interface and the HTTP API
     cli/                the command line
 
-For other programs (docs/embedding.md): `crawl`, `crawl_async`, `search`, `Collection`, `Summary`, `TeiaError`. They are
-imported when they are first used, so that `import teia` costs next to nothing.
+For other programs (docs/embedding.md): `crawl`, `crawl_async`, `rebuild_index`, `search`, `Collection`, `Summary`,
+`TeiaError`. They are imported when they are first used, so that `import teia` costs next to nothing.
 """
 
 from __future__ import annotations
@@ -37,17 +37,18 @@ from typing import TYPE_CHECKING, Any
 from teia.version import __version__
 
 if TYPE_CHECKING:
-    from teia.api import Collection, crawl, crawl_async
+    from teia.api import Collection, crawl, crawl_async, rebuild_index
     from teia.collections.account import Summary
     from teia.errors import TeiaError
     from teia.indexer.open_search import search_collection as search
 
-__all__ = ["Collection", "Summary", "TeiaError", "__version__", "crawl", "crawl_async", "search"]
+__all__ = ["Collection", "Summary", "TeiaError", "__version__", "crawl", "crawl_async", "rebuild_index", "search"]
 
 _HOMES = {
     "Collection": "teia.api",
     "crawl": "teia.api",
     "crawl_async": "teia.api",
+    "rebuild_index": "teia.api",
     "Summary": "teia.collections.account",
     "TeiaError": "teia.errors",
     "search_collection": "teia.indexer.open_search",

@@ -33,6 +33,7 @@ from teia.crawler.loop import Crawler
 from teia.crawler.start import open_crawler
 from teia.errors import UsageError
 from teia.indexer.open_search import CollectionSearch
+from teia.indexer.rebuild import rebuild_index as build_index
 from teia.lib.closing import Closing
 from teia.search.serve.searcher import SearchOptions
 from teia.search.show.results import Results
@@ -148,6 +149,12 @@ async def _report_progress(crawler: Crawler, clock: WallClock, on_progress: Prog
         await clock.sleep(PROGRESS_S)
 
 
+def rebuild_index(data: Path | str, name: str | None = None) -> int:
+    """Build the index of a collection from its archive, with PageRank; return the number of pages in it."""
+    root = open_root(Path(data))
+    return asyncio.run(build_index(root, choose(root, name), WallClock()))
+
+
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
@@ -167,7 +174,7 @@ class Collection(Closing):
         return saved(self._root, self.name).config
 
     def urls(self) -> Iterator[dict[str, Any]]:
-        """Yield every known URL: url, state, outcome, depth, visits, changes, last_visit, digest, in_links."""
+        """Yield every known URL, with the keys of `teia export urls`."""
         return known_urls(self._root, self.name)
 
     def pages(self) -> Iterator[dict[str, Any]]:

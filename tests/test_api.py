@@ -6,8 +6,10 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -59,6 +61,44 @@ def test_a_crawl_from_python_can_be_read_from_python(lab: dict[str, Any], tmp_pa
         assert collection.settings.courtesy.delay_s == 0.02
         with pytest.raises(StoreError, match="no capture"):
             collection.copy("http://nowhere.test/")
+
+
+def example(name: str) -> Any:
+    """A module of examples/; they are scripts, and in no package."""
+    spec = spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_search_engine_collects_a_host_and_portuguese_elsewhere(lab: dict[str, Any], tmp_path: Path) -> None:
+    engine = example("search_engine")
+    summary = engine.collect(lab, tmp_path)
+    assert summary.outcomes["out_of_scope"] > 0
+    home = urlsplit(lab["seeds"][0]).hostname
+    with teia.Collection(tmp_path) as collection:
+        states = {each["url"]: each["outcome"] for each in collection.urls()}
+        kept = [page for page in collection.pages() if page["lang"] and states[page["url"]] == "200"]
+        elsewhere = {page["lang"] for page in kept if urlsplit(page["url"]).hostname != home}
+        ranks = [each["pagerank"] for each in collection.urls()]
+    assert elsewhere == {"pt"}
+    assert sum(ranks) == pytest.approx(1, abs=0.01)
+    found = engine.answer(tmp_path, "a")
+    assert found
+    assert all(rank > 0 for rank, _, _ in found)
+
+
+def test_an_archive_hands_over_what_it_was_given(lab: dict[str, Any], tmp_path: Path) -> None:
+    archive = example("web_archive")
+    summary = archive.deposit(lab, tmp_path / "data")
+    assert archive.hand_over(tmp_path / "data", tmp_path / "deposit.warc.gz") > summary.pages
+    with teia.Collection(tmp_path / "data") as collection:
+        kinds = {page["type"] for page in collection.pages()}
+        assert {"text/html", "image/png", "text/css"} <= kinds
+        assert collection.page(lab["seeds"][0]).versions
+        assert all(each["pagerank"] is None for each in collection.urls()), "nothing was ranked"
 
 
 def test_a_second_crawl_goes_on_where_the_first_stopped(lab: dict[str, Any], tmp_path: Path) -> None:
@@ -121,7 +161,15 @@ def test_wrong_settings_are_named(tmp_path: Path) -> None:
 def test_the_package_can_be_called_and_imported_from() -> None:
     assert callable(teia.crawl)
     assert Crawler.__module__ == "teia.crawler.loop"
-    assert set(teia.__all__) <= {*dir(teia), "Collection", "Summary", "TeiaError", "crawl", "crawl_async"}
+    assert set(teia.__all__) <= {
+        *dir(teia),
+        "Collection",
+        "Summary",
+        "TeiaError",
+        "crawl",
+        "crawl_async",
+        "rebuild_index",
+    }
     for name in teia.__all__:
         assert getattr(teia, name)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from teia.clock import iso_utc
 from teia.collections.account import index_counts
@@ -21,6 +24,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import STATE_NAMES
 from teia.frontier.queue.ledger import read_courtesy_history, read_shared_addresses
 from teia.frontier.tables.pages import CellUrl, all_urls
+from teia.graph.rankfile import RankFile
 from teia.store.archive import Position
 from teia.store.audit import Audit, audit_archive
 from teia.store.fetchlog import Log, LogPart, log_files
@@ -30,6 +34,9 @@ from teia.transfer.politeness_audit import audit_politeness
 
 if TYPE_CHECKING:
     from teia.store.sql import FetchLog
+
+BATCH = 2_000
+"""Number of URLs whose ranks are looked up together."""
 
 
 def audit_fetch_log(root: Root, collection: str, courtesy: CourtesySettings) -> Audit:
@@ -64,12 +71,17 @@ def _log_for_audit(parts: list[LogPart]) -> FetchLog | PendingLog:
 
 def known_urls(root: Root, collection: str) -> Iterator[dict[str, Any]]:
     """Yield every URL a collection knows, as `teia export urls` writes it, in the order of the cells."""
-    for folder in root.collection(collection).cells():
-        with closing(FrontierCell(folder.frontier, read_only=True)) as cell:
-            yield from map(_exported, all_urls(cell))
+    folder = root.collection(collection)
+    ranks = RankFile.open(folder.ranks)
+    for cell_folder in folder.cells():
+        with closing(FrontierCell(cell_folder.frontier, read_only=True)) as cell:
+            urls = all_urls(cell)
+            while batch := list(islice(urls, BATCH)):
+                scores = ranks.scores(np.array([each.row_key[2] for each in batch], np.int64)).tolist()
+                yield from map(_exported, batch, scores if len(ranks) else [None] * len(batch))
 
 
-def _exported(known: CellUrl) -> dict[str, Any]:
+def _exported(known: CellUrl, rank: float | None) -> dict[str, Any]:
     page = known.page
     return {
         "url": known.url,
@@ -81,6 +93,7 @@ def _exported(known: CellUrl) -> dict[str, Any]:
         "last_visit": iso_utc(page.last_visit_s) if page else None,
         "digest": page.digest.hex() or None if page else None,
         "in_links": known.row.in_links,
+        "pagerank": rank,
     }
 
 

@@ -327,7 +327,7 @@ def _outcome(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult
         return Outcome.TOO_LARGE
     if parsed.decoded.payload and not compiled.scope.allows_type(parsed.page.media_type):
         return Outcome.FORBIDDEN_TYPE
-    if not compiled.scope.allows_language(parsed.page.language):
+    if not compiled.scope.allows_language(task.url, parsed.page.language):
         return Outcome.OUT_OF_SCOPE
     return task.outcome
 

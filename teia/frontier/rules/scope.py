@@ -10,10 +10,13 @@ A rule is text, `KIND:VALUE`, so that it can stand in a file, on the command lin
 
 Repeated rules of a list are "or". A URL is in scope if it matches the include list (or the list is empty) and no
 rule of the exclude list. Three kinds restrict rather than add when they stand alone in the include list:
-`query:no`, `type:` and `lang:`. The last two cannot be decided from a URL and so judge the answer; they can be
-neither excluded nor composed. `not(RULE)`, `and(RULE, RULE…)` and `or(…)` compose rules. A comma in a regex inside
-them does not end a rule if it stands in brackets or behind a backslash. A `list:` stands alone, in either of the
-two lists.
+`query:no`, `type:` and `lang:`. The last two cannot be decided from a URL and so judge the answer; they cannot be
+excluded. `not(RULE)`, `and(RULE, RULE…)` and `or(…)` compose rules. A comma in a regex inside them does not end a rule
+if it stands in brackets or behind a backslash. A `list:` stands alone, in either of the two lists.
+
+A rule of the include list may compose `lang:` with others: `or(suffix:.pt, lang:pt)` is Portugal's domain, and
+Portuguese elsewhere (T10). Links to all URLs that may fulfil it are followed; a fetched page that does not is left out,
+with its links. As with `lang:` alone, a page whose language was not recognised fulfils `lang:`.
 
 Expressions are matched in one pass over the URL (lib/linearregex.py), so that none holds up a crawl or a page;
 constructs that need more, like lookahead, are refused. A function that raises must be fixed by its author. The URLs
@@ -36,6 +39,9 @@ from teia.lib.message import Message, message_of
 from teia.urls import canonicalize, host_of
 
 Test = Callable[[str], bool]
+PageTest = Callable[[str, str], bool]
+"""Test of a URL and the language of its page; with an empty language, of whether any page there may pass."""
+
 Lists = Mapping[str, Sequence[str]]
 """Rules of list files by path, in canonical form, for callers that have read them already."""
 
@@ -56,13 +62,14 @@ class WrongRule(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The compiled rules of one collection."""
+    """The compiled rules of one collection. `include` has the rules about URLs alone, `language_tests` the others."""
 
     include: tuple[Test, ...]
     exclude: tuple[Test, ...]
     media_types: frozenset[str] = frozenset()
     languages: frozenset[str] = frozenset()
     queries: bool = True
+    language_tests: tuple[PageTest, ...] = ()
 
     def allows(self, url: str) -> bool:
         """Tell whether a link to this URL is followed."""
@@ -71,6 +78,8 @@ class Scope:
         for test in self.include:
             if test(url):
                 return True
+        if self.language_tests:
+            return any(test(url, "") for test in self.language_tests)
         # Without include rules, everything that is not excluded belongs to the collection.
         return not self.include
 
@@ -84,9 +93,16 @@ class Scope:
     def allows_type(self, media_type: str) -> bool:
         return not self.media_types or media_type in self.media_types
 
-    def allows_language(self, language: str) -> bool:
+    def allows_language(self, url: str, language: str) -> bool:
+        """Tell whether a page in this language belongs to the collection; its URL is allowed."""
         # A page whose language was not recognised is kept.
-        return not self.languages or not language or language in self.languages
+        if not language:
+            return True
+        if self.languages and language not in self.languages:
+            return False
+        if not self.language_tests:
+            return True
+        return any(test(url) for test in self.include) or any(test(url, language) for test in self.language_tests)
 
 
 def compile_scope(
@@ -102,11 +118,12 @@ def compile_scope(
     of_urls = [rule for rule in include if not rule.startswith(("type:", "lang:")) and rule != "query:no"]
     try:
         return Scope(
-            _compile_all(of_urls, lists or {}),
+            _compile_all([rule for rule in of_urls if not composes_language(rule)], lists or {}),
             _compile_all(exclude, lists or {}),
             _values("type", include) | {each.lower() for each in types},
             _values("lang", include),
             queries and "query:no" not in include,
+            tuple(_compile_page_test(rule) for rule in of_urls if composes_language(rule)),
         )
     # A user's rule may nest without end, and is compiled recursively.
     except RecursionError:
@@ -156,6 +173,9 @@ def _tests_of(rule: str, lists: Lists) -> tuple[Test, ...]:
     """Return the tests of a rule of the include list; none for a rule that restricts."""
     text = rule.strip()
     is_restriction = text.startswith(("type:", "lang:")) or text == "query:no"
+    if composes_language(text):
+        test = _compile_page_test(text)
+        return (lambda url: test(url, ""),)
     return () if is_restriction else _compile_all((rule,), lists)
 
 
@@ -278,6 +298,29 @@ def _parts(rule: str) -> list[str]:
     """Return the plain rules that a rule is composed of."""
     match = _COMPOSED.fullmatch(rule.strip())
     return [part for each in _arguments(match[2]) for part in _parts(each)] if match else [rule.strip()]
+
+
+def composes_language(rule: str) -> bool:
+    """Tell whether a rule has `lang:` inside `and`, `or` or `not`."""
+    return _COMPOSED.fullmatch(rule.strip()) is not None and any(part.startswith("lang:") for part in _parts(rule))
+
+
+def _compile_page_test(rule: str) -> PageTest:
+    """Compile a rule that composes `lang:` with others."""
+    rule = rule.strip()
+    if rule.startswith("lang:"):
+        (language,) = _values("lang", [rule])
+        return lambda _, of_page: not of_page or of_page == language
+    if not composes_language(rule):
+        test = _compile(rule)
+        return lambda url, _: test(url)
+    match = _COMPOSED.fullmatch(rule)
+    assert match is not None
+    if match[1] == "not":
+        # A page in any other language would fulfil it, so it would not limit the links that are followed.
+        raise WrongRule(repr(rule), Message("lang must not be inside not(…)"))
+    tests, combine = [_compile_page_test(part) for part in _arguments(match[2])], all if match[1] == "and" else any
+    return lambda url, of_page: combine(each(url, of_page) for each in tests)
 
 
 def _compile(rule: str) -> Test:

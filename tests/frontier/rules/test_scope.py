@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from teia.errors import ConfigError
-from teia.frontier.rules.scope import Scope, compile_scope, seeds_scope
+from teia.frontier.rules.scope import Rulebook, Scope, compile_scope, seeds_scope
 
 
 def scope(*include: str, exclude: tuple[str, ...] = (), types: tuple[str, ...] = (), queries: bool = True) -> Scope:
@@ -108,11 +108,43 @@ def test_types_restrict_answers_and_not_urls() -> None:
 def test_languages_restrict_pages_whose_language_is_known() -> None:
     rules = scope("lang:pt", "lang:GL")
     assert rules.allows("http://other.test/")
-    assert rules.allows_language("pt")
-    assert rules.allows_language("gl")
-    assert rules.allows_language(""), "unknown is not another language"
-    assert not rules.allows_language("en")
-    assert scope().allows_language("en")
+    page = "http://other.test/"
+    assert rules.allows_language(page, "pt")
+    assert rules.allows_language(page, "gl")
+    assert rules.allows_language(page, ""), "unknown is not another language"
+    assert not rules.allows_language(page, "en")
+    assert scope().allows_language(page, "en")
+
+
+@pytest.mark.parametrize("rules", [("or(suffix:.pt, lang:pt)",), ("or(lang:pt, lang:gl)", "suffix:.pt")])
+def test_a_domain_or_a_language_elsewhere(rules: tuple[str, ...]) -> None:
+    """Tarântula's next scope: .pt, and Portuguese beyond it (T10)."""
+    both = scope(*rules, exclude=("host:bad.test",))
+    for url in ("http://a.pt/", "http://b.test/"):
+        assert both.allows(url), "its language is known only when it was fetched"
+        assert both.allows_language(url, "pt")
+        assert both.allows_language(url, "")
+    assert both.allows_language("http://a.pt/", "en")
+    assert not both.allows_language("http://b.test/", "en")
+    assert not both.allows("http://bad.test/")
+
+
+def test_a_language_on_some_hosts_only() -> None:
+    rules = scope("and(suffix:.ch, or(lang:fr, host:a.ch))", "host:b.test")
+    assert not rules.allows("http://c.test/")
+    assert [rules.allows_language(f"http://{host}/", "de") for host in ("a.ch", "c.ch", "b.test")] == [
+        True,
+        False,
+        True,
+    ]
+    assert rules.allows_language("http://c.ch/", "fr")
+    assert Rulebook(["or(suffix:.pt, lang:pt)"]).decide("http://b.test/").included_by == 0
+
+
+@pytest.mark.parametrize("rule", ["not(lang:pt)", "and(suffix:.pt, not(or(lang:pt, host:a.test)))"])
+def test_a_language_is_not_turned_round(rule: str) -> None:
+    with pytest.raises(ConfigError, match=r"lang must not be inside not"):
+        scope(rule)
 
 
 # ---- composed -------------------------------------------------------------------------------------------------------
@@ -228,9 +260,11 @@ def test_wrong_rule_is_named_with_what_is_allowed(rule: str, says: str) -> None:
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("rule", ["type:text/html", "lang:pt"])
+@pytest.mark.parametrize("rule", ["type:text/html", "lang:pt", "or(lang:pt, host:a.test)"])
 def test_answers_cannot_be_excluded(rule: str) -> None:
-    with pytest.raises(ConfigError, match=f"scope rule '{rule}': .* must be a rule of its own in the include list"):
+    with pytest.raises(
+        ConfigError, match=r"scope rule '(type|lang):.*': .* must be a rule of its own in the include list"
+    ):
         scope(exclude=(rule,))
 
 
