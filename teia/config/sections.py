@@ -34,6 +34,11 @@ class CollectionSettings:
         "order in which the new URLs of a host are fetched",
         choices=ORDERS,
     )
+    prefer: tuple[str, ...] = setting(
+        (),
+        "URLs that come first in the orders breadth and backlinks: domain:SUFFIX, or language:CODE of the linking page",
+        matches=r"domain:[^\s/:]+|language:[a-z]{2,3}",
+    )
     # A cell holds one slot at least.
     cells: int = setting(
         4, "number of cells (partitions) of the collection; fixed when it is created", at_least=1, at_most=SLOTS

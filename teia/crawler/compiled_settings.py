@@ -185,7 +185,7 @@ def check_crawl(config: Config) -> None:
     """Raise ConfigError for a setting of a crawl with an invalid text: a seed, a rule, a network …"""
     seeds_of(config)
     encode_read_settings(config)
-    order_named(config.collection.order)
+    order_named(config.collection.order, None, config.collection.prefer)
     if config.collection.order == focused.name:
         from teia.crawler.child.focus import check_focus
 

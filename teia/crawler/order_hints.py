@@ -1,8 +1,8 @@
 """Hints that a page's links carry to the frontier, for orders that want them (A6).
 
-The order Sydney must know the page that contains a link. A focused crawl forwards the scores that a parse child gave,
-raised by its statistics on pages of that kind (tunnels.py): a link leads to the topic by its own promise, or by its
-page's kind.
+The order Sydney must know the page that contains a link, a preference the language of that page. A focused crawl
+forwards the scores that a parse child gave, raised by its statistics on pages of that kind (tunnels.py): a link leads
+to the topic by its own promise, or by its page's kind.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from teia.crawler.child.messages import Focus, FocusJudgement
 from teia.crawler.open_cell import Cell
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import trails
-from teia.frontier.cell.schema import BY_REQUISITE
-from teia.frontier.queue.order import NO_HINT, NO_KIND, TOP_SCORE, Hint, Order
+from teia.frontier.cell.schema import BY_REQUISITE, LANE_NEW
+from teia.frontier.queue.order import ASIDE, NO_HINT, NO_KIND, TOP_SCORE, Hint, Order, Preference, is_aside
 from teia.frontier.queue.tunnels import promises
 from teia.lib.topic import TOPIC
 
@@ -28,12 +28,28 @@ def hints_of(visit: ActiveVisit, order: Order, promises_by_kind: Mapping[int, fl
     result = visit.result
     if result is None:
         return repeat(None)
+    if order.has_preference:
+        return preference_hints(visit, order.preference)
     if order.sample_size:
         page = Hint(page=visit.item.key)
         return [None if link.by & BY_REQUISITE else page for link in result.links]
     if result.judged is None:
         return repeat(None)
     return focused_hints(result.judged, visit.item.hint or NO_HINT, promises_by_kind)
+
+
+def preference_hints(visit: ActiveVisit, preference: Preference) -> Iterable[Hint | None]:
+    """Return a hint for each link of a page that is not preferred, by its host or by the page's language."""
+    result, item = visit.result, visit.item
+    assert result is not None
+    other = Hint(ASIDE)
+    if result.redirect_to:  # it has no language of its own
+        return repeat(other if item.lane == LANE_NEW and is_aside(item.rank) else None)
+    if preference.is_language_preferred(result.language):
+        return repeat(None)
+    return [
+        None if link.by & BY_REQUISITE or preference.is_host_preferred(link.host) else other for link in result.links
+    ]
 
 
 def focused_hints(judged: FocusJudgement, hint: Hint, promises_by_kind: Mapping[int, float]) -> list[Hint]:

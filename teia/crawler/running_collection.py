@@ -133,7 +133,7 @@ class Crawl:
         self.last_group = 0.0
         """Time in ticks at which the last commit began."""
         self._oldest = 0.0
-        self._host_order = order_named(config.collection.order)
+        self._host_order = order_named(config.collection.order, None, config.collection.prefer)
         self._rereads_buffers = self._host_order.rereads_buffers
         self.keeps_fresh = config.refresh.keep
         self._paused_hosts = paused_hosts(config.courtesy.paused)

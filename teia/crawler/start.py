@@ -222,7 +222,7 @@ def _open_cells(folder: CollectionFolder, config: Config, clock: Clock) -> Itera
 
 def open_cell(folder: CellFolder, collection: str, config: Config, clock: Clock, **of_node: Any) -> Cell:
     """Open a cell for writing; `of_node` are the arguments of `Cell` that a node adds."""
-    order = order_named(config.collection.order, config.sydney)
+    order = order_named(config.collection.order, config.sydney, config.collection.prefer)
     cell = Cell(folder, collection, order, config.archive.file_bytes, clock, **of_node)
     if config.sites.traps and config.parse.text:  # without their text all pages look alike
         cell.watch = cell.frontier.watch = TrapWatch(cell.frontier, config.scope.max_depth)

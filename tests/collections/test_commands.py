@@ -76,6 +76,94 @@ def test_a_program_sets_order_and_topic_by_name() -> None:
     assert flags["focus.words"] == ["comet", "moon"]
 
 
+# ---- figure 1 of the paper -------------------------------------------------------------------------------------------
+
+FIGURE_1 = {
+    1: (2, 3, 4, 5),
+    2: (6, 7),
+    3: (8, 9),
+    4: (10,),
+    5: (11,),
+    6: (12, 13),
+    7: (8,),
+    8: (14,),
+    9: (15,),
+    14: (3,),
+}
+"""The paper's hypothetical web, as its four paths tell it."""
+
+ABOUT_Y = {2, 5, 6, 8, 12, 13, 14}
+
+
+@pytest.mark.parametrize(
+    ("start", "path", "settings"),
+    [
+        (1, [*range(1, 16)], {"collection__order": "breadth"}),
+        (1, [1, 4, 10, 5, 11, 2, 6, 12, 13, 7, 8, 14, 3, 9, 15], {"collection__order": "depth"}),
+        # It fetches page 7 too, to see that it is not about Y, and does not find 8, 14 and 5.
+        (2, [2, 6, 12, 13, 7], {**FOCUSED, "focus__mode": "hard", "focus__tunnel": 0}),
+        (2, [2, 6, 12, 13, 7, 8, 14, 3, 9], {**FOCUSED, "focus__mode": "hard", "focus__tunnel": 1}),
+    ],
+    ids=["horizontal", "vertical", "focused", "extended focused"],
+)
+def test_four_visit_orders_take_the_paths_of_figure_1(
+    tmp_path: Path, start: int, path: list[int], settings: dict[str, Any]
+) -> None:
+    """A6: the paper numbers pages by level and draws its vertical path from the other side."""
+    names = {page: f"comet-{page}" if page in ABOUT_Y else f"page-{page}" for page in range(1, 16)}
+    is_depth, web = settings["collection__order"] == "depth", {}
+    for page, name in names.items():
+        links = (3, 2, 5, 4) if is_depth and page == 1 else FIGURE_1.get(page, ())[:: -1 if is_depth else 1]
+        text = f"{ON if page in ABOUT_Y else OFF} {page}"
+        web[f"http://a.test/{name}"] = markup(text, *(f"/{names[to]}" for to in links))
+    with offline_crawl(web, tmp_path, f"http://a.test/{names[start]}", **settings) as crawl:
+        assert [int(each.partition("-")[2]) for each in short(crawl.run(100))] == path
+
+
+# ---- preferences -----------------------------------------------------------------------------------------------------
+
+PT = "O telescópio mostra planetas e cometas; os astrônomos medem a órbita de uma lua que não se vê daqui. "
+EN = "The telescope shows planets and comets; astronomers measure the orbit of a moon that is not seen from here. "
+
+
+def in_portuguese(*links: str) -> str:
+    return markup(PT * 3, *links).replace("<html>", '<html lang="pt-BR">')
+
+
+def test_pages_that_pages_in_a_preferred_language_link_to_come_first(tmp_path: Path) -> None:
+    """F: the language modifies the metric; without it breadth goes level by level."""
+    web = {
+        "http://a.test/0": markup(EN * 3, "/en", "/pt"),
+        "http://a.test/en": markup(EN * 3, "/en1", "/both"),
+        "http://a.test/pt": in_portuguese("/pt1", "/both"),
+        "http://a.test/pt1": in_portuguese("/pt2"),
+    } | {f"http://a.test/{name}": markup(EN * 3) for name in ("en1", "both", "pt2")}
+    plain = short(taken(web, tmp_path / "plain"))
+    assert plain == ["0", "en", "pt", "en1", "both", "pt1", "pt2"]
+    mixed = short(taken(web, tmp_path / "mixed", collection__prefer=["language:pt"]))
+    assert mixed == ["0", "en", "pt", "both", "pt1", "pt2", "en1"]
+
+
+def test_a_preferred_domain_comes_first_over_all_hosts_and_by_links_within(tmp_path: Path) -> None:
+    """F: backlinks mixed with a domain."""
+    home = markup(OFF, "http://a.com.test/1", "http://b.br.test/1", "http://b.br.test/2")
+    web = {"http://a.test/0": home, "http://a.com.test/1": markup(OFF), "http://b.br.test/2": markup(OFF)}
+    web["http://b.br.test/1"] = markup(OFF, "http://b.br.test/3", "http://a.com.test/4")
+    web |= {f"http://{name}": markup(OFF) for name in ("b.br.test/3", "a.com.test/4")}
+    mixed = taken(web, tmp_path, collection__prefer=["domain:br.test"], collection__order="backlinks")
+    assert [url.partition("//")[2] for url in mixed] == [
+        "a.test/0", "b.br.test/1", "b.br.test/2", "b.br.test/3", "a.com.test/1", "a.com.test/4",
+    ]  # fmt: skip
+
+
+def test_a_preference_that_is_set_later_ranks_the_queue_anew(tmp_path: Path) -> None:
+    web = {"http://a.test/0": markup(OFF, "http://a.com.test/1", "http://z.br.test/2")}
+    web |= {f"http://{name}": markup(OFF) for name in ("a.com.test/1", "z.br.test/2")}
+    assert taken(web, tmp_path, 1) == ["http://a.test/0"]
+    later = taken(web, tmp_path, collection__prefer=["domain:br.test"])
+    assert later == ["http://z.br.test/2", "http://a.com.test/1"]
+
+
 # ---- soft focus -----------------------------------------------------------------------------------------------------
 
 

@@ -55,7 +55,7 @@ class OfflineCrawl:
         self._commit(CommitGroup(seeds=[_found(seed) for seed in self.crawl.config.collection.seeds]))
 
     def run(self, pages: int = 10_000, chance: random.Random | None = None) -> list[str]:
-        """Take so many pages, or all there are; between hosts, whose next URL has waited longest.
+        """Take so many pages, or all there are; between hosts as the order and the waiting times say.
 
         With `chance` any URL that waits may be next, as if requests took very different times.
         """
@@ -92,13 +92,16 @@ class OfflineCrawl:
                 assert requeue_first(cell, host, tail_of(url, host), self.clock.now_s()) is not None
             self.visit_next(host)
 
-    def _waiting(self, limit: int) -> list[tuple[float, str, HostQueue, QueuedUrl]]:
-        heads: list[tuple[float, str, HostQueue, QueuedUrl]] = []
+    def _waiting(self, limit: int) -> list[tuple[tuple[int, float], str, HostQueue, QueuedUrl]]:
+        heads: list[tuple[tuple[int, float], str, HostQueue, QueuedUrl]] = []
         for cell in self.crawl.committer.cells:
             for host_id, host, *_ in cell.frontier.hosts_with_work():
                 queue = HostQueue(host, host_id, cell.number, 0, DelayTarget(host))
                 waiting = cell.frontier.next_urls(host_id, host, limit, (), self.clock.now_s())
-                heads += [(item.since_s, item.url, queue, item) for item in waiting]
+                order = cell.frontier.order
+                heads += [
+                    ((order.precedence(item.lane, item.rank), item.since_s), item.url, queue, item) for item in waiting
+                ]
         return heads
 
     def _visit(self, queue: HostQueue, item: QueuedUrl) -> None:

@@ -315,7 +315,7 @@ class FrontierCell(CellConnection):
             in_links, now = max(0, before + fewer), rank
             if order.depends_on_links and (state, lane) == (STATE_QUEUED, LANE_NEW) and not rank & order.fixed_bit:
                 # Never forwards: a lost link can only make a URL wait longer.
-                now = max(rank, order.rank(depth, in_links, sequence_of(rank), TOP_SCORE))
+                now = max(rank, order.rank(depth, in_links, sequence_of(rank), order.score_of(rank)))
                 if now != rank:
                     moved.append((now, *row_key, rank))
             lowered.append((in_links, now, *row_key))

@@ -17,14 +17,17 @@ had counts.
     focused    the most promising first; a parse child computes the promise (focus.py), trails.py stores it
     sydney     breadth, but only some of a page's new links go ahead; the others wait aside (sydney.py)
 
+`breadth` and `backlinks` can be mixed with a *preference* for domains and languages (F; `Preference`): URLs of these
+domains, and URLs that pages in these languages link to, go before all others; among both the order decides.
+
 Orders rank within a host. Between hosts whose servers are free, the URL that has waited longest is next (schedule.py).
 `backlinks` and `pagerank` compare the URLs of all hosts first, and their waiting times among equals; `focused` counts a
-more promising URL as having waited longer.
+more promising URL as having waited longer. A preference is compared between hosts before all that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import log2
 from typing import NamedTuple
@@ -84,13 +87,38 @@ def merge_hints(one: Hint | None, other: Hint | None) -> Hint | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Preference:
+    """Domains and languages whose URLs go first: `.br` is also the domain of `www.example.br`."""
+
+    domains: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, texts: Iterable[str]) -> Preference:
+        """Read the texts of `collection.prefer`, whose form was checked with the settings."""
+        pairs = [text.partition(":")[::2] for text in texts]
+        domains = tuple("." + value.lower().strip(".") for kind, value in pairs if kind == "domain")
+        return cls(domains, tuple(value for kind, value in pairs if kind == "language"))
+
+    def is_host_preferred(self, host: str) -> bool:
+        return f".{host}".endswith(self.domains)
+
+    def is_language_preferred(self, language: str) -> bool:
+        return language.partition("-")[0] in self.languages
+
+
+NO_PREFERENCE = Preference()
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """An order: its rule, and its requirements on the frontier.
 
     `needs_hints`: links must come with a `Hint`. `stores_trails`: hints are stored, because they are needed when the
     URL is read. `sample_size` of a page's new links to a host go ahead (0: all), drawn by `seed`. `rereads_buffers`:
     a new URL may come before those in the buffer, so buffers are read again when URLs are found. `depends_on_links`:
-    a URL that lost links moves back. A rank that has the `fixed_bit` is not changed by links.
+    a URL that lost links moves back. A rank that has the `fixed_bit` is not changed by links. With a `preference`, the
+    ranks of all other URLs have the bit of `is_aside`.
 
     `by_arrival`: retries take their turn among new URLs by the time they are due. `by_age`: hosts that share a server
     or an address are called by the age of their URLs, not in the order they came. `is_strict`: a URL waits for all that
@@ -110,11 +138,20 @@ class Order:
     by_age: bool = False
     is_strict: bool = False
     compared_bits: int = 0
+    preference: Preference = NO_PREFERENCE
 
     def precedence(self, lane: int, rank: int) -> int:
         """Return the place of a URL among those of other hosts, before their waiting times count; smaller is sooner."""
         # Retries and revisits go before new URLs, as they do within a host.
         return rank >> self.compared_bits if self.compared_bits and lane == _LANE_NEW else -1
+
+    @property
+    def has_preference(self) -> bool:
+        return self.preference is not NO_PREFERENCE
+
+    def score_of(self, rank: int) -> int:
+        """Return the score that a rank of `breadth` or `backlinks` was made with."""
+        return ASIDE if self.has_preference and is_aside(rank) else TOP_SCORE
 
 
 # ---- ranks ----------------------------------------------------------------------------------------------------------
@@ -159,8 +196,14 @@ def _sydney(depth: int, _in_links: int, sequence: int, score: int) -> int:
     return aside | (min(depth, _MAX_ASIDE_DEPTH) << _SEQUENCE_BITS) | sequence
 
 
+def _preferring_backlinks(_depth: int, in_links: int, sequence: int, score: int) -> int:
+    # A bit less for the links than `_backlinks` has.
+    aside = (score == ASIDE) << _ASIDE_BIT
+    return aside | ((_MAX_ASIDE_DEPTH - min(in_links, _MAX_ASIDE_DEPTH)) << _SEQUENCE_BITS) | sequence
+
+
 def is_aside(rank: int) -> bool:
-    """Tell whether a rank of the Sydney order belongs to the secondary queue."""
+    """Tell whether a rank belongs to Sydney's secondary queue, or to a URL that is not preferred."""
     return bool(rank >> _ASIDE_BIT)
 
 
@@ -190,12 +233,24 @@ ORDERS: dict[str, Order] = {
 }
 
 
-def order_named(name: str, settings: SydneySettings | None = None) -> Order:
+PREFERRING: dict[str, Rank] = {breadth.name: _sydney, backlinks.name: _preferring_backlinks}
+"""Ranks of the orders that can be mixed with a preference; that of breadth has the same form as Sydney's."""
+
+
+def order_named(name: str, settings: SydneySettings | None = None, prefer: Iterable[str] = ()) -> Order:
     """Return an order by its name on the command line, with the collection's settings where it has any."""
     try:
         order = ORDERS[name]
     except KeyError:
         raise ConfigError(f"order = {name!r}: must be one of {', '.join(ORDERS)}") from None
     if settings is not None and order.sample_size:
-        return replace(order, sample_size=settings.links, seed=settings.seed)
+        order = replace(order, sample_size=settings.links, seed=settings.seed)
+    if texts := sorted(prefer):
+        if name not in PREFERRING:
+            raise ConfigError(f"collection.prefer works with the orders {' and '.join(PREFERRING)}, not with {name}")
+        # In its name, too: queues are ranked anew when it changes (change_order.py).
+        order = replace(
+            order, name=f"{name} {' '.join(texts)}", rank=PREFERRING[name], needs_hints=True, rereads_buffers=True,
+            compared_bits=order.compared_bits or _ASIDE_BIT, preference=Preference.read(texts),
+        )  # fmt: skip
     return order

@@ -16,6 +16,7 @@ SVG file for each figure. Randomness comes from the run's seed alone, so the sam
     many_days          beyond P6: weeks instead of a day
     periodic           F2
     lookup_cost        A2
+    queue_length       A6: the queue of the Sydney strategy
     strategies         A12
     strategy_model     A12 under the paper's conditions, computed
     rounds             one round of A12, by real nodes

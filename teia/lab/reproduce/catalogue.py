@@ -12,6 +12,7 @@ from teia.lab.reproduce.lookup_cost import lookup_cost
 from teia.lab.reproduce.parallel_crawlers import parallel_crawlers
 from teia.lab.reproduce.periodic import periodic
 from teia.lab.reproduce.polite_scheduling import polite_scheduling
+from teia.lab.reproduce.queue_length import queue_length
 from teia.lab.reproduce.registry import IDS, Experiment
 from teia.lab.reproduce.search_times import search_times
 from teia.lab.reproduce.sessions import sessions
@@ -25,6 +26,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         polite_scheduling,
         change_mix,
         lookup_cost,
+        queue_length,
         strategies,
         parallel_crawlers,
         sessions,

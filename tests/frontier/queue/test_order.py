@@ -16,6 +16,7 @@ from teia.frontier.queue.order import (
     TOP_SCORE,
     Hint,
     Order,
+    Preference,
     backlinks,
     breadth,
     depth_first,
@@ -60,6 +61,41 @@ def test_pagerank_takes_the_most_linked_first_until_there_are_scores_and_then_th
     assert pagerank.rank(9, 3, 9, TOP) < pagerank.rank(1, 2, 1, TOP)
     assert pagerank.rank(9, 3, 8, TOP) < pagerank.rank(1, 3, 9, TOP)
     assert not pagerank.rank(1, 2**40, 1, TOP) & pagerank.fixed_bit, "an estimate may be changed by links"
+
+
+def test_a_preference_goes_before_the_order_and_the_order_decides_among_equals() -> None:
+    """F: domain and language as modifiers of a metric."""
+    for name in ("breadth", "backlinks"):
+        order = order_named(name, None, ["language:pt", "domain:.br"])
+        assert order.rank(9, 0, 9, TOP) < order.rank(1, 99, 1, ASIDE), "preferred first"
+        base = ORDERS[name]
+        for score in (TOP, ASIDE):
+            pairs = [(depth, links, number) for depth in (1, 2) for links in (0, 7) for number in (3, 5)]
+            by_order = sorted(pairs, key=lambda each: order.rank(*each, score))
+            assert by_order == sorted(pairs, key=lambda each: base.rank(*each, TOP))
+            rank = order.rank(3_000_000, 3_000_000, 77, score)
+            assert 0 <= rank < NEVER
+            assert sequence_of(rank) == 77
+            assert order.score_of(rank) == score
+        assert order.name != order_named(name, None, ["domain:.br"]).name, "a change ranks the queue anew"
+        assert order_named(name, None, ()) is base
+
+
+def test_a_preference_knows_domains_and_languages() -> None:
+    preference = Preference.read(["domain:.br", "domain:example.org", "language:pt"])
+    preferred = ["br", "a.br", "www.a.com.br", "example.org", "www.example.org"]
+    assert all(preference.is_host_preferred(host) for host in preferred)
+    assert not any(preference.is_host_preferred(host) for host in ("abr", "br.example.com", "notexample.org"))
+    assert preference.is_language_preferred("pt")
+    assert preference.is_language_preferred("pt-BR")
+    assert not preference.is_language_preferred("")
+    assert not preference.is_language_preferred("es")
+
+
+@pytest.mark.parametrize("name", ["depth", "pagerank", "focused", "sydney"])
+def test_a_preference_is_refused_where_it_would_do_nothing(name: str) -> None:
+    with pytest.raises(ConfigError, match="works with the orders breadth and backlinks"):
+        order_named(name, None, ["domain:.br"])
 
 
 def test_focused_takes_what_promises_most_first_then_the_shallow_then_the_oldest() -> None:
