@@ -120,8 +120,10 @@ class Analyzer:
     def note_answer(self, visit: ActiveVisit, address: DelayTarget) -> None:  # noqa: ARG002
         """Count the bytes and time of a page or requisite; once they are enough the site is decided on again."""
         fetched = visit.fetched
+        if not self.strategy.measures or fetched is None or visit.from_cache or visit.item.purpose != "page":
+            return
         # A 304 or an error is too small to show a speed.
-        if not self.strategy.measures or fetched is None or fetched.status != OK or visit.item.purpose != "page":
+        if fetched.status != OK:
             return
         site = site_of(visit.queue.host)
         measured = self._measured_now(site)

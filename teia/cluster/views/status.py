@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -30,6 +30,8 @@ class NodeStatus:
     busy: str = ""
     """Load state of a live node: idle, normal or overloaded (A5)."""
     is_drained: bool = False
+    landmarks: dict[str, float] = field(default_factory=dict)
+    """Round trips in milliseconds to each landmark (A14)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +83,8 @@ async def status_of(wire: Wire, clock: Clock, collection: str) -> ClusterStatus:
     for state in sorted(states, key=lambda each: each.name):
         owned = [cell.id for cell in status.cells if cell.keeper == state.name]
         busy, is_drained = state.busy if state.is_alive else "", state.name in ring.drained
-        status.nodes.append(
-            NodeStatus(state.name, state.region, state.state, owned, state.load, state.capacity, busy, is_drained)
-        )
+        own = NodeStatus(state.name, state.region, state.state, owned, state.load, state.capacity, busy, is_drained)
+        status.nodes.append(replace(own, landmarks=state.landmarks))
     ours = {each: at for each, at in streams.items() if each.startswith(("TEIA_", "KV_", "OBJ_"))}
     status.streams.update({each: {"messages": at.messages, "bytes": at.bytes} for each, at in sorted(ours.items())})
     return status

@@ -24,7 +24,7 @@ from teia.cluster.members.session import NodeState
 from teia.cluster.nats.wire import connect
 from teia.cluster.placing.balancer import node_loads
 from teia.cluster.placing.choose_node import DecidedTransfer, OwnerOverrides, RingDocument
-from teia.cluster.views.status import node_states
+from teia.cluster.views.status import node_states, status_of
 from teia.lab.server.requestlog import read_log
 from teia.lab.server.serve import LabServer
 from teia.lab.server.witness import early_requests
@@ -315,10 +315,14 @@ def test_slow_and_overloaded_nodes_change_places(
     async def change_places(nodes: Places) -> None:
         # Each site is measured by a, refused, and crawled by b.
         await until_async(lambda: all(PEERS["b"] in nodes.peers_of(far)[host] for host in far), within_s=60)
-        await until_async(has_exchanged, within_s=60)
+        await until_async(has_exchanged, within_s=40)
         assert {(move.giver, move.taker) for move in await moves("slow")} == {("a", "b"), ("b", "a")}
         assert not await moves("overloaded")
-        assert all(state.landmarks for state in (await asyncio.to_thread(look, own_nats))[0].values())
+        wire = await connect(own_nats.servers.urls, own_nats.servers.key, "look")
+        status = await status_of(wire, WallClock(), "main")
+        await wire.end()
+        servers = {own_nats.servers.urls[0].rpartition("/")[2]}
+        assert [node.landmarks.keys() for node in status.nodes] == [servers, servers]
         seeds = [nodes.lab.url(host, "/") for host in hubs]
         added = await asyncio.to_thread(teia, "add", *seeds, "--data", str(nodes.data("a")))
         assert added.returncode == 0, added.stderr
