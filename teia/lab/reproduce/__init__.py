@@ -20,7 +20,6 @@ SVG file for each figure. Randomness comes from the run's seed alone, so the sam
     strategies         A12
     strategy_model     A12 under the paper's conditions, computed
     rounds             one round of A12, by real nodes
-    comparing          statistical tests of A12
     parallel_crawlers  A16
     nodes              real nodes on a lab web
     sessions           C5

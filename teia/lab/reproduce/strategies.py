@@ -20,7 +20,7 @@ from math import comb
 import numpy as np
 
 from teia.errors import LabError
-from teia.lab.reproduce.comparing import describe, mann_whitney, t_test
+from teia.lab.measure.comparing import describe, mann_whitney, t_test
 from teia.lab.reproduce.crawled import settings_lines, world_lines
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.lab.reproduce.rounds import CRAWL, ISOLATED, FinishedRounds, RoundResult, round_world, run_round, study_id

@@ -11,9 +11,9 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.errors import LabError
+from teia.lab.measure.comparing import describe, mann_whitney, t_test
 from teia.lab.reproduce import collectors, parallel_crawlers, rounds, strategies
 from teia.lab.reproduce.collectors import CollectorsResult, fit_line, measure_session
-from teia.lab.reproduce.comparing import describe, mann_whitney, t_test
 from teia.lab.reproduce.parallel_crawlers import Study, world_spec
 from teia.lab.reproduce.registry import ExperimentInput, Figure, Table, compute_digest
 from teia.lab.reproduce.rounds import FinishedRounds, RoundResult, compute_measures, study_id
