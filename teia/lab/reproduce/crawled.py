@@ -36,6 +36,7 @@ from teia.lab.world.world import World
 from teia.store.root import Root, open_root
 from teia.views.reports.source import Source, open_source
 
+COLLECTION = "world"
 PAGES = 6_000
 QUICK_PAGES = 800
 PAGES_PER_HOST = 50
@@ -87,6 +88,7 @@ INDEXABLE = (
 class CrawledWorld:
     """A world that was crawled to the end, open for queries."""
 
+    root: Root
     source: Source
     summary: Summary
 
@@ -109,18 +111,19 @@ def crawled_world(
     world: Mapping[str, Any] | None = None,
     crawl: Mapping[str, Any] | None = None,
     stop_at: float = 1.0,
+    pages_per_host: int = PAGES_PER_HOST,
 ) -> Iterator[CrawledWorld]:
     """Crawl the world of a run, keeping these media types, and open the result.
 
     With `stop_at` below 1 the crawl stops when it has that share of the world's URLs as documents, and URLs are left.
     """
     pages = QUICK_PAGES if run.quick else PAGES
-    run.progress(f"crawling a world of {pages:,} URLs on {pages // PAGES_PER_HOST} servers")
+    run.progress(f"crawling a world of {pages:,} URLs on {pages // pages_per_host} servers")
     with TemporaryDirectory(prefix="teia-reproduce-") as name:
         folder = Path(name)
         root = open_root(folder / "data", create=True)
         spec = folder / "world.toml"
-        spec.write_text(_toml({**_values(run), **(world or {})}), encoding="utf-8")
+        spec.write_text(_toml({**_values(run, pages_per_host), **(world or {})}), encoding="utf-8")
         flags = ["--spec", str(spec), "--port", "0", "--dns-address", "127.77.255.53:0"]
         with lab_process(*flags) as ready, root.locked():
             # One seed is enough: all hosts of a world are reachable from its first home page.
@@ -131,23 +134,27 @@ def crawled_world(
             }
             if stop_at < 1:
                 lab_settings["limits.pages"] = int(stop_at * pages)
-            config = configure(root, "world", None, {}, {**CRAWL, **lab_settings, **(crawl or {})}).config
+            config = configure(root, COLLECTION, None, {}, {**CRAWL, **lab_settings, **(crawl or {})}).config
             summary = uvloop.run(_crawl(root, config, run.seed))
         # Shares and totals of a crawl that was cut off would be wrong, so it is an error.
         if summary.urls_queued and stop_at == 1:
             raise LabError(f"{summary.urls_queued} URLs were still queued after {summary.seconds:.0f} s; try --quick")
-        with open_source(root, "world") as source:
-            yield CrawledWorld(source, summary)
+        with open_source(root, COLLECTION) as source:
+            yield CrawledWorld(root, source, summary)
 
 
 def world_input_lines(
-    *, world: Mapping[str, Any] | None = None, crawl: Mapping[str, Any] | None = None, types: Sequence[str] = ()
+    *,
+    world: Mapping[str, Any] | None = None,
+    crawl: Mapping[str, Any] | None = None,
+    types: Sequence[str] = (),
+    pages_per_host: int = PAGES_PER_HOST,
 ) -> InputLines:
     """Return a function that describes the world crawled with the same arguments, for the digest."""
 
     def input_lines(run: ExperimentInput) -> Iterator[str]:
         yield from settings_lines({**CRAWL, **(crawl or {}), "scope.types": types})
-        yield from world_lines({**_values(run), **(world or {})})
+        yield from world_lines({**_values(run, pages_per_host), **(world or {})})
 
     return input_lines
 
@@ -166,9 +173,9 @@ def world_lines(values: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"{space.path(slot).decode()} {space.kind(slot).name}" for slot in range(host.size))
 
 
-def _values(run: ExperimentInput) -> dict[str, Any]:
+def _values(run: ExperimentInput, pages_per_host: int) -> dict[str, Any]:
     pages = QUICK_PAGES if run.quick else PAGES
-    return {"seed": run.seed, "pages": pages, "hosts": pages // PAGES_PER_HOST, **WORLD}
+    return {"seed": run.seed, "pages": pages, "hosts": pages // pages_per_host, **WORLD}
 
 
 def _toml(values: Mapping[str, Any]) -> str:

@@ -98,7 +98,7 @@ class DeadName:
 
 def make_hosts(spec: WorldSpec, first_address: str = FIRST_ADDRESS) -> tuple[list[WorldHost], list[DeadName]]:
     """Draw all hosts, and the names without a server."""
-    sizes = zipf_sizes(spec.pages, spec.host_count, spec.sites.theta)
+    sizes = zipf_sizes(spec.pages, spec.host_count, spec.sites.theta, spec.sites.offset)
     mirrors = min(int(spec.sites.mirrors * len(sizes) + 0.5), (len(sizes) - 1) // 2)
     addresses = _addresses(first_address)
     taken: set[str] = set()
@@ -117,9 +117,12 @@ def make_hosts(spec: WorldSpec, first_address: str = FIRST_ADDRESS) -> tuple[lis
     return hosts, list(_make_dead_names(spec, addresses, taken))
 
 
-def zipf_sizes(pages: int, hosts: int, theta: float) -> list[int]:
-    """Distribute pages by Zipf's law, at least one each; the remainder of rounding goes to the first."""
-    weights = [rank**-theta for rank in range(1, hosts + 1)]
+def zipf_sizes(pages: int, hosts: int, theta: float, offset: float = 0.0) -> list[int]:
+    """Distribute pages by Zipf's law, at least one each; the remainder of rounding goes to the first.
+
+    `offset`, a share of the hosts, is added to all ranks (Mandelbrot's form of the law).
+    """
+    weights = [(rank + offset * hosts) ** -theta for rank in range(1, hosts + 1)]
     scale = (pages - hosts) / sum(weights)
     sizes = [1 + int(weight * scale) for weight in weights]
     sizes[0] += pages - sum(sizes)

@@ -31,6 +31,7 @@ class SitesSpec:
     """The hosts and how they differ. All shares are of hosts."""
 
     theta: float = setting(1.0, "exponent of Zipf's law for the number of pages per host", at_least=0, at_most=3)
+    offset: float = share(0.0, "offset of the ranks in that law (Mandelbrot), as a share of hosts; it levels the first")
     portuguese: float = share(0.6, "share of hosts in Portuguese; the others are in English")
     same_domain: float = share(0.2, "share of hosts in the same domain as the previous host (blog.x.test)")
     shared_address: float = share(0.1, "share of hosts at the same IP address as the previous host")

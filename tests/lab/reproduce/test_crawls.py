@@ -10,14 +10,18 @@ from teia.lab.reproduce import crawled
 from teia.lab.reproduce.catalogue import EXPERIMENTS
 from teia.lab.reproduce.registry import ExperimentInput, Figure, Table
 from teia.lab.reproduce.sessions import error_table, reference_figure, size_table
-from teia.lab.reproduce.statuses import PUBLISHED, status_table
+from teia.lab.reproduce.statuses import PAGES_PER_HOST, PUBLISHED, WORLD, status_table
+from teia.lab.reproduce.types import IndexedWorld, space_table, time_table
 from teia.lab.world.exchange import WorldRequest
+from teia.lab.world.hosts import zipf_sizes
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 from teia.views.reports.errors import ErrorRow, Errors
 from teia.views.reports.links import InlinkRange, Links
 from teia.views.reports.outcomes import OutcomeRow, Outcomes
+from teia.views.reports.servers import part_holding
+from teia.views.reports.space import BytesRow, SpaceReport
 from teia.views.reports.types import TypeRow, Types
 
 
@@ -59,6 +63,12 @@ def test_references_per_url_count_downwards() -> None:
     assert (series.x, series.y) == ((1.0, 2.0, 4.0), (6.0, 3.0, 1.0))
 
 
+def test_t8_crawls_a_world_with_the_skew_of_the_paper() -> None:
+    spec = WorldSpec.from_values({"pages": crawled.PAGES, "hosts": crawled.PAGES // PAGES_PER_HOST, **WORLD})
+    sizes = zipf_sizes(spec.pages, spec.host_count, spec.sites.theta, spec.sites.offset)
+    assert 0.07 <= part_holding(sizes, 0.8) <= 0.09
+
+
 def test_session_tables_have_every_line_of_cobwebs() -> None:
     """Tables 4 and 6; feeds are no documents of CoBWeb's, and what a rule refused is no error."""
     of_types = (
@@ -91,6 +101,19 @@ def test_pages_of_the_lab_link_to_mail_addresses() -> None:
     target = f"/{space.path(slot).decode()}"
     answer = world.answer(WorldRequest(space.host.name, target), 0.0)
     assert b"mailto:author" in answer.body
+
+
+def test_index_of_a_crawl_stands_beside_the_papers() -> None:
+    """F9: table 24 in bytes a page, and the times of sorting and indexing."""
+    names = ("wire", "decoded", "warc", "cdxj", "frontier", "log", "index", "disk")
+    table = space_table(SpaceReport(10, tuple(BytesRow(name, 1000, 100.0) for name in names), ()), indexed=8)
+    index = next(row for row in table.rows if "index" in row.labels[0])
+    assert (index.ours, index.other) == (125, pytest.approx((2_053 + 1_377) * 2**20 / 609_212))
+    seconds = 2.0
+    times = {row.labels[0]: row for row in time_table(10, seconds, 0.1, IndexedWorld(8, 0.4)).rows}
+    assert times["sorting and indexing 1,000 pages, s"].ours == 50
+    assert times["sorting and indexing 1,000 pages, s"].other == pytest.approx(1000 * 6_333.98 / 609_212)
+    assert times["pages a second"].ours == 5
 
 
 @pytest.mark.slow

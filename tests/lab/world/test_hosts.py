@@ -10,6 +10,7 @@ from teia.errors import LabError
 from teia.lab.world.hosts import BRANCHES, make_hosts, zipf_sizes
 from teia.lab.world.spec import WorldSpec
 from teia.urls import canonicalize, site_of
+from teia.views.reports.servers import part_holding
 from tests.lab.worlds import make_world
 
 
@@ -19,6 +20,16 @@ def test_sizes_follow_zipf_and_add_up() -> None:
     assert sizes[9] / sizes[99] == pytest.approx(10, rel=0.05)
     assert min(sizes) >= 1
     assert max(zipf_sizes(1_000, 100, 0.0)) == 10
+
+
+@pytest.mark.parametrize(
+    ("pages", "hosts", "theta", "offset"), [(6_000, 240, 2.0, 0.018), (796_629, 14_068, 1.2, 8 / 14_068)]
+)
+def test_worlds_can_have_the_skew_of_tarantula(pages: int, hosts: int, theta: float, offset: float) -> None:
+    """T8: 80% of the documents are on 8% of the servers, in our world and by the law that fits the paper's numbers."""
+    sizes = zipf_sizes(pages, hosts, theta, offset)
+    assert sum(sizes) == pages
+    assert part_holding(sizes, 0.8) == pytest.approx(0.08, abs=0.005)
 
 
 def test_names_are_unique_canonical_and_only_in_test() -> None:
