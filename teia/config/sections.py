@@ -333,7 +333,7 @@ class SitesSettings:
         "number of known URLs of a host before one nonexistent URL is fetched to detect soft 404 pages; 0: never",
         at_least=0,
     )
-    traps: bool = setting(False, "detect endless URL patterns (traps) by their pages, and park their URLs")
+    traps: bool = setting(True, "detect endless URL patterns (traps) by their pages, and park their URLs")
 
 
 @dataclass(frozen=True, slots=True)

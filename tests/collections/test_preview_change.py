@@ -38,7 +38,9 @@ def queued(root: Root) -> int:
 
 @pytest.fixture
 def half_crawled(tmp_path: Path) -> Root:
-    crawled = crawl_web(ScriptedWeb({"a.test": site(pages=PAGES)}), tmp_path, "a.test/", limits__pages=12)
+    # Pages that all say the same look like a trap, which would change their order.
+    web = ScriptedWeb({"a.test": site(pages=PAGES)})
+    crawled = crawl_web(web, tmp_path, "a.test/", limits__pages=12, sites__traps=False)
     return open_root(crawled.data)
 
 

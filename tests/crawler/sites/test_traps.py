@@ -21,10 +21,10 @@ from teia.views.why_waiting import why_waiting
 from tests.crawler.webs import HTML, Crawled, ScriptedWeb, crawl_web, html
 from tests.lab.worlds import make_world
 
-pytestmark = pytest.mark.slow  # the watch for traps is off unless asked for; frontier/test_watch.py is about its rules
+slow = pytest.mark.slow  # frontier/traps/test_watch.py is about the rules
 
 REAL = 300
-FAST = {"courtesy__delay_s": 0.0, "courtesy__per_host": 4, "sites__traps": True}
+FAST = {"courtesy__delay_s": 0.0, "courtesy__per_host": 4}
 
 
 class Made(ScriptedWeb):
@@ -79,6 +79,7 @@ def parked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Crawled, Counter[s
     return crawled, spent, len(pages)
 
 
+@slow
 def test_crawl_of_a_trap_park_ends_with_all_its_pages(parked: tuple[Crawled, Counter[str], int]) -> None:
     crawled, spent, pages = parked
     assert crawled.crawls[0].state is CrawlState.FINISHED
@@ -88,6 +89,7 @@ def test_crawl_of_a_trap_park_ends_with_all_its_pages(parked: tuple[Crawled, Cou
     assert sum(spent.values()) <= 160, "what a park costs does not grow with the site around it"
 
 
+@slow
 def test_rows_of_a_trap_park_are_few(parked: tuple[Crawled, Counter[str], int]) -> None:
     crawled, _, _ = parked
     cells = crawled.crawls[0].committer.cells
@@ -96,6 +98,7 @@ def test_rows_of_a_trap_park_are_few(parked: tuple[Crawled, Counter[str], int]) 
     assert sum(cell.frontier.queued for cell in cells) == 0
 
 
+@slow
 def test_parked_url_says_which_rule_it_fell_under(parked: tuple[Crawled, Counter[str], int]) -> None:
     crawled, _, _ = parked
     urls = {path: outcome for path, outcome in crawled.outcomes().items() if "/maze/" in path}
@@ -109,6 +112,7 @@ def test_parked_url_says_which_rule_it_fell_under(parked: tuple[Crawled, Counter
     assert why == "it looks like a trap: pages that only lead to more of their kind (/maze/w)"
 
 
+@slow
 def test_report_tells_what_was_parked(parked: tuple[Crawled, Counter[str], int]) -> None:
     crawled, _, _ = parked
     with open_source(open_root(crawled.data), "main") as source:
@@ -165,6 +169,7 @@ def complete(
     assert "trap" not in crawled.outcomes().values()
 
 
+@slow
 def test_paginated_archive_of_two_thousand_articles_is_complete(tmp_path: Path) -> None:
     articles, on_a_page = 2_000, 25
 
@@ -183,6 +188,7 @@ def test_paginated_archive_of_two_thousand_articles_is_complete(tmp_path: Path) 
     complete(tmp_path, page, "/article/", articles)
 
 
+@slow
 def test_articles_that_only_link_to_each_other_are_complete(tmp_path: Path) -> None:
     def page(path: str) -> WorldAnswer | None:
         number = 0 if path == "/" else number_in(path, r"/article/(\d+)")
@@ -195,6 +201,7 @@ def test_articles_that_only_link_to_each_other_are_complete(tmp_path: Path) -> N
     complete(tmp_path, page, "/article/", 600)
 
 
+@slow
 def test_tree_without_a_link_across_is_complete(tmp_path: Path) -> None:
     def page(path: str) -> WorldAnswer | None:
         number = 1 if path == "/" else number_in(path, r"/site/(\d+)")
@@ -227,6 +234,7 @@ def test_urls_that_differ_in_letter_case_and_content_are_all_fetched(tmp_path: P
     complete(tmp_path, page, "/P", 40)
 
 
+@slow
 def test_long_lists_by_keyword_are_read_to_their_end(tmp_path: Path) -> None:
     """Forty lists of articles that are all known from elsewhere: they lead to nothing new, and have an end."""
 
