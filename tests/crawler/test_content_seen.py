@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
+from teia.clock import WallClock
+from teia.collections.settings import saved
 from teia.crawler.lookup import Lookup
+from teia.crawler.start import open_cell
+from teia.frontier.cell.take import read_url
 from teia.lab.world.exchange import WorldAnswer
 from teia.store.root import open_root
-from teia.urls import site_of, slot_of
+from teia.urls import key_of, site_of, slot_of
 from teia.views.captures import read_capture
 from teia.views.reports.duplicates import duplicates
 from teia.views.reports.source import open_source
@@ -135,6 +139,24 @@ def test_the_body_of_every_url_can_be_read(crawled: Crawled) -> None:
             assert lookup.record(entry.cell, entry.page.file, entry.page.offset).kind == "response"
     assert set(bodies.values()) == {SAME.body}
     assert len(set(facts.values())) == 1
+
+
+def test_a_revisit_of_a_duplicate_refers_to_the_record_with_the_body(crawled: Crawled) -> None:
+    root = open_root(crawled.data)
+    url = f"http://{A}:{crawled.port}/index.html"
+    with Lookup(root, "main") as lookup:
+        found = lookup.find(url)
+    assert found is not None
+    cell = open_cell(root.collection("main").cells()[found.cell], "main", saved(root, "main").config, WallClock())
+    try:
+        known = read_url(cell.frontier, A, slot_of(site_of(A)), found.host_id, key_of(url))
+        assert known is not None
+        item = cell.with_readable_capture(known.item)
+    finally:
+        cell.close()
+    assert item.captured_url == f"http://{A}:{crawled.port}/"
+    # The page itself was captured later than the record with its body.
+    assert item.captured_s < known.item.captured_s
 
 
 def test_the_report_counts_documents_contents_and_stored_bodies(crawled: Crawled) -> None:

@@ -1,7 +1,8 @@
 """Known pages are visited again.
 
 keep_fresh       plan revisits in the commit thread; start reading here
-host_plan        the plan for the pages of one host; pages that give way at the size limit (F2)
+host_plan        the plan for the pages of one host
+give_way         pages that give way to more important URLs at the size limit (F2)
 other_plans      policies that due times on disk cannot express
 visit_all_again  the periodic crawl: all pages once more (F2)
 apply_signals    shift due times by the changes that sites report

@@ -11,11 +11,6 @@ after a visit, without a new plan:
                                explore, the intensity at the plausible rate at which the page is worth most
 
 Times are Unix seconds, rates per second.
-
-At the size limit the least important pages give way (F2). With `limits.pages_kept` reached, a host's requests go to the
-pages that are kept. When a host is planned, its least important pages are compared with the most important waiting
-URLs. A clearly less important page is dropped, and the URL is fetched instead. Where all pages have the same weight
-nothing is ever dropped. Hosts are handled one by one, so a page does not give way to one of another host.
 """
 
 from __future__ import annotations
@@ -28,8 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from teia.config.sections import RefreshSettings
-from teia.frontier.cell import revisits
-from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.revisits import CapturedPage, DueTimeChange
 from teia.frontier.cell.schema import LANE_REFRESH, STATE_FAILED
 from teia.refresh.history import DAY_S, Histories, History, decode_columns, is_gone_record
@@ -335,34 +328,3 @@ def due_time_changes(columns: PageColumns, interval_s: Floats) -> list[DueTimeCh
 def fresh_probabilities(columns: PageColumns, found: Gamma, now_s: float) -> Floats:
     """Return the probability that each capture equals its page."""
     return fresh_probability_of(found, now_s - columns.fresh_s + columns.shift_s)
-
-
-# ---- pages that give way at the size limit ---------------------------------------------------------------------------
-
-
-CLEARLY = 2.0
-"""Ratio of importance at which a page gives way to a URL, large enough that they do not swap forever."""
-
-MAX_CANDIDATES = 5_000
-MAX_SWAPPED_SHARE = 0.05
-"""Share of a host's pages that may give way with one plan."""
-
-
-class Swap(NamedTuple):
-    """A page that is dropped, and the URL it gives way to."""
-
-    dropped: int
-    added: int
-
-
-def find_swaps(frontier: FrontierCell, slot: int, host_id: int, columns: PageColumns, weigh: Weigh) -> list[Swap]:
-    """Return the pages of a host that give way, each with the URL that replaces it."""
-    waiting = revisits.queued_urls(frontier, slot, host_id, MAX_CANDIDATES)
-    if not waiting:
-        return []
-    worth = weigh(waiting)
-    stored = np.where(columns.is_gone, 0.0, columns.weight)
-    most = max(1, int(MAX_SWAPPED_SHARE * len(columns)))
-    least, best = np.argsort(stored, kind="stable")[:most], np.argsort(-worth, kind="stable")[:most]
-    pairs = zip(least.tolist(), best.tolist(), strict=False)
-    return [Swap(int(columns.key[a]), waiting[b].key) for a, b in pairs if worth[b] > CLEARLY * stored[a]]

@@ -32,15 +32,14 @@ from teia.clock import Clock
 from teia.config.sections import Config
 from teia.crawler.keep_fresh.apply_signals import MAX_BROUGHT_FORWARD, SignalApplier, without_sources
 from teia.crawler.keep_fresh.freshness import FreshnessBound, compute_bound
+from teia.crawler.keep_fresh.give_way import Swap, SwapFinder, give_way
 from teia.crawler.keep_fresh.host_plan import (
     HostPlan,
     HostPriors,
     PageColumns,
     PriorSums,
-    Swap,
     Weigh,
     due_time_changes,
-    find_swaps,
     priors_of,
     to_columns,
 )
@@ -159,6 +158,7 @@ class Refresh:
         self._kept_elsewhere = kept_elsewhere
         self._clock = clock
         self._weigh, self._cells = weigh, cells
+        self._swap_finder = SwapFinder(cells, config.refresh, weigh)
         self._signals = SignalApplier(config.refresh)
         self._hosts: dict[tuple[int, int], RefreshedHost] = {}
         self._plans: OrderedDict[RefreshedHost, HostPlan] = OrderedDict()
@@ -389,7 +389,7 @@ class Refresh:
         """Apply the planning thread's result, move due times for a short time, and give the thread its next host."""
         touched: Touched = []
         if self._running is not None and self._running.done():
-            self._apply_plan(self._running.result())
+            touched += self._apply_plan(self._running.result())
             self._running = None
         if self._moving is not None:
             touched.append(self._move_due_times(*self._moving))
@@ -397,7 +397,8 @@ class Refresh:
             self._start_planning()
         return touched
 
-    def _apply_plan(self, made: PlanResult) -> None:
+    def _apply_plan(self, made: PlanResult) -> Touched:
+        """Store a plan; return the hosts of URLs that took the place of a page."""
         host = made.host
         self._store_bound(host, made)
         if made.plan is not None:
@@ -418,13 +419,9 @@ class Refresh:
         if made.after is not None and made.policy_queue is None:
             self._request_plan(host)
         self._moving = (host, deque(made.moves))
-        if made.swaps:
-            with host.cell.frontier.transaction() as frontier:
-                gone = 0
-                for dropped, added in made.swaps:
-                    row_keys = ((host.slot, host.host_id, dropped), (host.slot, host.host_id, added))
-                    gone += revisits.replace_page(frontier, *row_keys, self._clock.now_s())
-            self.stored_pages -= gone
+        replaced = give_way(self._cells, host.cell, host.slot, host.host_id, made.swaps, self._clock.now_s())
+        self.stored_pages -= len(replaced)
+        return replaced
 
     def _store_bound(self, host: RefreshedHost, made: PlanResult) -> None:
         """Store the freshness of a host and its bounds; for a large host, those of its last part."""
@@ -498,7 +495,8 @@ class Refresh:
                 columns = to_columns(rows, self._weigh) if rows else None
             swaps: list[Swap] = []
             if columns is not None and self.is_full:
-                swaps = find_swaps(frontier, host.slot, host.host_id, columns, self._weigh)
+                planned = (host.cell.number, host.slot, host.host_id, host.name)
+                swaps = self._swap_finder.find(frontier, planned, rows, columns, now_s)
             if columns is None:
                 return PlanResult(host, None, [], None, total, None)
             # A part of a host has its part of the slots, and of those the share for known pages.

@@ -193,22 +193,46 @@ def queued_urls(cell: CellConnection, slot: int, host_id: int, limit: int) -> li
     return [CapturedPage(*row) for row in cell.db.execute(sql, (slot, host_id, LANE_NEW, limit))]
 
 
-def replace_page(cell: CellConnection, row_key: RowKey, to: RowKey, now_s: float) -> bool:
-    """Drop a captured page, and request a new URL in its stead; inside a transaction.
-
-    The page leaves the index; its captures stay in the archive. Returns False if one of the two changed meanwhile.
+def most_linked_new(cell: CellConnection, limit: int) -> list[tuple[tuple[int, int, str], CapturedPage]]:
+    """Return the new URLs of all hosts with the most in-links, each with its (slot, host id, name of the host)."""
+    sql = """
+        SELECT u.slot, u.host_id, h.name, u.key, u.tail, u.depth, u.in_links, '', 0, u.state, u.lane, u.rank, 0, 0.0,
+               0.0, x''
+        FROM (SELECT * FROM urls WHERE state = ? AND lane = ? ORDER BY in_links DESC LIMIT ?) AS u
+        JOIN hosts AS h USING (host_id)
     """
-    captured = f"SELECT 1 FROM urls WHERE {_AT} AND lane = ? AND state IN (?, ?)"  # noqa: S608  # our own text
-    new = f"SELECT rank FROM urls WHERE {_AT} AND lane = ? AND state = ?"  # noqa: S608
-    row = cell.db.execute(new, (*to, LANE_NEW, STATE_QUEUED)).fetchone()
-    if row is None or cell.db.execute(captured, (*row_key, LANE_REFRESH, STATE_DONE, STATE_FAILED)).fetchone() is None:
+    rows = cell.db.execute(sql, (STATE_QUEUED, LANE_NEW, limit))
+    return [((slot, host_id, name), CapturedPage(*page)) for slot, host_id, name, *page in rows]
+
+
+def is_new(cell: CellConnection, row_key: RowKey) -> bool:
+    """Tell whether a URL waits for its first visit, in the lane of new URLs."""
+    sql = f"SELECT 1 FROM urls WHERE {_AT} AND lane = ? AND state = ?"  # noqa: S608  # our own text
+    return cell.db.execute(sql, (*row_key, LANE_NEW, STATE_QUEUED)).fetchone() is not None
+
+
+def drop_page(cell: CellConnection, row_key: RowKey) -> bool:
+    """Drop a captured page; inside a transaction. Return False if it is not kept fresh any more.
+
+    The page leaves the index; its captures stay in the archive.
+    """
+    sql = f"SELECT 1 FROM urls WHERE {_AT} AND lane = ? AND state IN (?, ?)"  # noqa: S608  # our own text
+    if cell.db.execute(sql, (*row_key, LANE_REFRESH, STATE_DONE, STATE_FAILED)).fetchone() is None:
         return False
     withdraw(cell, row_key)
     gone = f"UPDATE urls SET state = ?, outcome = ? WHERE {_AT}"  # noqa: S608
     cell.db.execute(gone, (STATE_EXCLUDED, Outcome.BUDGET, *row_key))
-    # DUE comes before the other new URLs of the host.
+    return True
+
+
+def request_new(cell: CellConnection, row_key: RowKey, now_s: float) -> bool:
+    """Queue a new URL before the other new ones of its host; inside a transaction. Return False if it is not new."""
+    sql = f"SELECT rank FROM urls WHERE {_AT} AND lane = ? AND state = ?"  # noqa: S608
+    row = cell.db.execute(sql, (*row_key, LANE_NEW, STATE_QUEUED)).fetchone()
+    if row is None:
+        return False
     rank = int(now_s * 1000)
-    cell.db.execute(f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT}", (LANE_DUE, rank, *to))  # noqa: S608
+    cell.db.execute(f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT}", (LANE_DUE, rank, *row_key))  # noqa: S608
     sql = "UPDATE queue SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
-    cell.db.execute(sql, (LANE_DUE, rank, *to[:2], LANE_NEW, row[0], to[2]))
+    cell.db.execute(sql, (LANE_DUE, rank, *row_key[:2], LANE_NEW, row[0], row_key[2]))
     return True

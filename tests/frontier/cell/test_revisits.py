@@ -133,8 +133,15 @@ def test_the_least_important_page_gives_way_to_a_url_that_waits(cell: FrontierCe
     appoint(cell, 1, NOW_S + DAY_S)
     add_links(cell, found(page(3)))
     with cell.transaction():
-        assert revisits.replace_page(cell, place(cell, 1), place(cell, 3), NOW_S)
-        assert not revisits.replace_page(cell, place(cell, 2), place(cell, 3), NOW_S)
+        assert [each for _, each in revisits.most_linked_new(cell, 9)] == revisits.queued_urls(
+            cell, *place(cell, 3)[:2], 9
+        )
+        assert revisits.is_new(cell, place(cell, 3))
+        assert revisits.drop_page(cell, place(cell, 1))
+        assert not revisits.drop_page(cell, place(cell, 1))
+        assert revisits.request_new(cell, place(cell, 3), NOW_S)
+        assert not revisits.request_new(cell, place(cell, 3), NOW_S)
+        assert not revisits.is_new(cell, place(cell, 3))
     assert row(cell, page(1))["state"] == STATE_EXCLUDED
     assert cell.db.execute("SELECT count(*) FROM pages WHERE is_gone").fetchone()[0] == 1
     taken = cell.next_urls(cell.host_id(HOST, NOW_S), HOST, 10, (), NOW_S, (LANE_DUE,))

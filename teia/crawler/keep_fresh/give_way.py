@@ -1,0 +1,134 @@
+"""Pages that give way at the size limit, to more important URLs of any host (F2).
+
+With `limits.pages_kept` reached, all requests go to the pages that are kept. When a host is planned, its least
+important pages are compared with the most important URLs that wait, of its own and of all other hosts in the cells of
+this machine. A clearly less important page is dropped, and the URL is fetched instead. Importance is the weight of a
+page for its revisits; where all pages have the same weight, it is the number of pages that link to it.
+
+Everything but `give_way` runs in the planning thread.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+import numpy as np
+
+from teia.config.sections import RefreshSettings
+from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh
+from teia.crawler.open_cell import Cell, Touched
+from teia.frontier.cell import revisits
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.connection import RowKey
+from teia.frontier.cell.revisits import CapturedPage
+
+CLEARLY = 2.0
+"""Ratio of importance at which a page gives way to a URL, large enough that they do not swap forever."""
+
+MAX_CANDIDATES = 5_000
+MAX_SWAPPED_SHARE = 0.05
+"""Share of a host's pages that may give way with one plan."""
+
+READ_EVERY_S = 600.0
+"""Interval at which the URLs of all hosts are read: that reads the whole table of each cell."""
+
+
+class NewUrlCandidate(NamedTuple):
+    """A new URL that may replace a page: its importance, its cell and host, and its key."""
+
+    worth: float
+    cell: int
+    slot: int
+    host_id: int
+    host: str
+    key: int
+
+    @property
+    def row_key(self) -> RowKey:
+        return self.slot, self.host_id, self.key
+
+
+class Swap(NamedTuple):
+    """A page of the planned host that is dropped, and the URL it gives way to."""
+
+    dropped: int
+    added: NewUrlCandidate
+
+
+class SwapFinder:
+    """Finder of pages that give way, over the cells of this machine."""
+
+    def __init__(self, cells: Iterable[Cell], settings: RefreshSettings, weigh: Weigh) -> None:
+        self._cells = cells
+        self._weigh: Weigh = _by_links if settings.weights == "equal" else weigh
+        self._best: dict[int, NewUrlCandidate] = {}
+        self._read_s = float("-inf")
+
+    def find(
+        self,
+        frontier: FrontierCell,
+        planned: tuple[int, int, int, str],
+        rows: Sequence[CapturedPage],
+        columns: PageColumns,
+        now_s: float,
+    ) -> list[Swap]:
+        """Return the pages that give way of a host, (cell, slot, host id, name), each with the URL that replaces it."""
+        own = revisits.queued_urls(frontier, planned[1], planned[2], MAX_CANDIDATES)
+        waiting = self._read_best(now_s) | {each.key: each for each in self._weighed((planned, url) for url in own)}
+        if not waiting:
+            return []
+        stored = np.where(columns.is_gone, 0.0, self._weigh(rows))
+        most = max(1, int(MAX_SWAPPED_SHARE * len(rows)))
+        best = heapq.nlargest(most, waiting.values(), key=lambda url: url.worth)
+        pairs = zip(np.argsort(stored, kind="stable")[:most].tolist(), best, strict=False)
+        swaps = [Swap(rows[least].key, url) for least, url in pairs if url.worth > CLEARLY * stored[least]]
+        # Other hosts that are planned before the next reading need other URLs.
+        for _, url in swaps:
+            self._best.pop(url.key, None)
+        return swaps
+
+    def _read_best(self, now_s: float) -> dict[int, NewUrlCandidate]:
+        """Return the most important URLs of all hosts."""
+        if now_s - self._read_s >= READ_EVERY_S:
+            self._read_s, self._best = now_s, {}
+            for cell in list(self._cells):
+                with closing(FrontierCell(cell.folder.frontier, read_only=True)) as frontier:
+                    found = revisits.most_linked_new(frontier, MAX_CANDIDATES)
+                urls = self._weighed(((cell.number, *of_host), url) for of_host, url in found)
+                self._best |= {url.key: url for url in urls}
+        return self._best
+
+    def _weighed(self, urls: Iterable[tuple[tuple[int, int, int, str], CapturedPage]]) -> list[NewUrlCandidate]:
+        found = list(urls)
+        worth = self._weigh([url for _, url in found]).tolist() if found else []
+        return [NewUrlCandidate(each, *of_host, url.key) for each, (of_host, url) in zip(worth, found, strict=True)]
+
+
+def give_way(
+    cells: Iterable[Cell], cell: Cell, slot: int, host_id: int, swaps: Sequence[Swap], now_s: float
+) -> Touched:
+    """Drop pages of a host and queue the URLs that replace them; return the hosts of those that are queued.
+
+    The two may be in different cells. After a crash between their transactions the page is gone, and the next new URL
+    takes its place.
+    """
+    open_cells = {each.number: each for each in cells}
+    touched: Touched = []
+    for dropped, added in swaps:
+        other = open_cells.get(added.cell)
+        if other is None or not revisits.is_new(other.frontier, added.row_key):
+            continue
+        with cell.frontier.transaction() as frontier:
+            if not revisits.drop_page(frontier, (slot, host_id, dropped)):
+                continue
+        with other.frontier.transaction() as frontier:
+            revisits.request_new(frontier, added.row_key, now_s)
+        touched.append((other, [(added.host_id, added.host)]))
+    return touched
+
+
+def _by_links(pages: Sequence[CapturedPage]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.array([1.0 + page.in_links for page in pages])
