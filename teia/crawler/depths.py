@@ -32,9 +32,13 @@ from teia.crawler.links import (
 from teia.crawler.open_cell import Cell
 from teia.errors import StoreError
 from teia.frontier.cell import in_link_counts, mail, shorter_paths
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.connection import RowKey
 from teia.frontier.cell.rows import FoundUrl
+from teia.frontier.tables.pages import visits_of
 from teia.records import LinkKind, Outcome
 from teia.store.reader import ArchiveReader
+from teia.urls import key_of
 
 AT_ONCE = 64
 
@@ -55,7 +59,7 @@ def propagate_depths(
     by_cell: dict[int, list[FoundUrl]] = defaultdict(list)
     reader = ArchiveReader(cell.folder.archive)
     # The archive is read before the transaction begins, which keeps the transaction short.
-    named = [_links_of(page, reader, compiled) for page in pages]
+    named = [_links_of(cell.frontier, page, reader, compiled) for page in pages]
     with cell.frontier.transaction() as frontier:
         for page, (links, is_hop) in zip(pages, named, strict=True):
             for found in _found(cell, page, rewrite(links), is_hop=is_hop):
@@ -84,19 +88,34 @@ def _found(cell: Cell, page: shorter_paths.ShortenedPage, links: list[FoundLink]
 
 
 def _links_of(
-    page: shorter_paths.ShortenedPage, reader: ArchiveReader, compiled: CompiledSettings
+    frontier: FrontierCell, page: shorter_paths.ShortenedPage, reader: ArchiveReader, compiled: CompiledSettings
 ) -> tuple[list[FoundLink], bool]:
     """Return a capture's links that may be followed, and whether it is a redirect; no links if it cannot be read."""
     if page.outcome == Outcome.SOFT_404:
         return [], False
+    row_key = (page.slot, page.host_id, page.key)
+    block = read_metadata(frontier, reader, row_key, page.file, page.offset + page.length)
+    return links_of_capture(block, page.depth, compiled) if block else ([], False)
+
+
+def read_metadata(frontier: FrontierCell, reader: ArchiveReader, row_key: RowKey, file: str, at: int) -> bytes:
+    """Return the block of the metadata record with a page's links; empty if there is none that can be read.
+
+    The record follows that of the answer. If another URL brought the body first (content_seen.py), the page's own
+    record has the links, unless the page was not parsed because they are the same.
+    """
     try:
-        # The metadata record follows the record of the answer.
-        record = reader.read(page.file, page.offset + page.length) if page.file else None
+        record = reader.read(file, at) if file else None
+        if record is None or record.kind != "metadata":
+            return b""
+        if key_of(record.url) != row_key[2]:
+            visit = next((each for each in reversed(visits_of(frontier, row_key)) if each.file), None)
+            own = None if visit is None else reader.read(visit.file, visit.offset + visit.length)
+            if own is not None and own.kind == "metadata" and not field_of(own.block, "linksOf"):
+                return own.block
     except StoreError:
-        return [], False
-    if record is None or record.kind != "metadata":
-        return [], False
-    return links_of_capture(record.block, page.depth, compiled)
+        return b""
+    return record.block
 
 
 def links_of_capture(block: bytes, depth: int, compiled: CompiledSettings) -> tuple[list[FoundLink], bool]:

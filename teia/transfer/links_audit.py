@@ -29,7 +29,7 @@ from teia.config.sections import Config
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.commit import CommitResult
 from teia.crawler.compiled_settings import CompiledSettings, compile_settings
-from teia.crawler.depths import links_of_capture
+from teia.crawler.depths import links_of_capture, read_metadata
 from teia.crawler.links import MAX_OUTLINKS, outlinks_of
 from teia.crawler.sites.aliases import AliasBook
 from teia.crawler.start import open_crawls
@@ -153,7 +153,8 @@ class _Recount:
         """Return the links of a page by its capture; None if that cannot be read."""
         if page.status >= 300 or page.outcome in NOT_FOLLOWED:
             return {}
-        block = self._block(number, page.file, page.offset + page.length)
+        at = page.offset + page.length
+        block = read_metadata(self.cells[number], self.readers[number], page.row_key, page.file, at)
         if not block:
             return None
         links, _ = links_of_capture(block, page.depth, self.compiled)

@@ -26,6 +26,9 @@ SAME = html(text=text_of(1))
 MENU = html("next", text=text_of(2))
 """A page whose link depends on the folder it is in."""
 
+DEEP = html("next", text=text_of(10))
+C = "c.test"
+
 HOME = html("/", "/index.html", "/x", "/y", "/one/page", "/two/page", "/one/again", text=text_of(3))
 A, B = "a.test", next(f"b{n}.test" for n in range(99) if slot_of(site_of(f"b{n}.test")) >> 9 != slot_of("a.test") >> 9)
 """Hosts of different cells, of which the collection has two."""
@@ -35,6 +38,10 @@ PAGES = {
     A: {
         "/": HOME, "/index.html": HOME, "/x": SAME, "/y": SAME, "/one/page": MENU, "/one/again": MENU,
         "/two/page": MENU, "/one/next": html(text=text_of(4)), "/two/next": html(text=text_of(5)),
+    },
+    C: {
+        "/": html("/d1/page", "/hop", text=text_of(6)), "/hop": html("/d2/page", text=text_of(7)),
+        "/d1/page": DEEP, "/d2/page": DEEP, "/d1/next": html(text=text_of(8)), "/d2/next": html(text=text_of(9)),
     },
     B: {"/x": CHUNKED, "/later": SAME, "/same-text": WorldAnswer(200, HTML + b"X-Robots-Tag: nofollow\r\n", SAME.body)},
 }  # fmt: skip
@@ -81,9 +88,12 @@ def _short(url: str) -> str:
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Crawled:
     folder = tmp_path_factory.mktemp("seen")
     web = ScriptedWeb(PAGES)
-    first = crawl_web(web, folder, f"{A}/", f"{B}/x", courtesy__delay_s=0.0)
+    seeds = [f"{A}/", f"{B}/x", f"{C}/"]
+    first = crawl_web(web, folder, *seeds, courtesy__delay_s=0.0, scope__max_depth=2)
+    assert f"{C}/d2/next" not in first.requested(), "it is three links away"
     # In another process, as it were: what was seen is read from the disk.
-    return crawl_web(web, folder, f"{A}/", f"{B}/x", f"{B}/later", f"{B}/same-text", port=first.port)
+    seeds += [f"{B}/later", f"{B}/same-text", f"{C}/d2/page"]
+    return crawl_web(web, folder, *seeds, port=first.port)
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +127,11 @@ def test_a_page_whose_links_depend_on_its_folder_is_parsed_for_them(crawled: Cra
     assert [crawled.outcomes()[f"{A}/{folder}/next"] for folder in ("one", "two")] == ["200", "200"]
     # One page of each folder was parsed.
     assert [sum(records.was_parsed(name) for name in menus[:2]), records.was_parsed(menus[2])] == [1, True]
+
+
+def test_links_of_a_duplicate_that_turns_out_to_be_nearer_are_its_own(crawled: Crawled, records: Records) -> None:
+    assert records.kinds[f"{C}/d2/page"] == ["revisit"]
+    assert crawled.outcomes()[f"{C}/d2/next"] == "200"
 
 
 def test_an_answer_with_other_headers_is_parsed_again(records: Records) -> None:
@@ -162,8 +177,8 @@ def test_a_revisit_of_a_duplicate_refers_to_the_record_with_the_body(crawled: Cr
 def test_the_report_counts_documents_contents_and_stored_bodies(crawled: Crawled) -> None:
     with open_source(open_root(crawled.data), "main") as source:
         found = duplicates(source, 2)
-    assert (found.documents, found.contents, found.bodies) == (12, 5, 5)
-    assert found.share == pytest.approx(7 / 12)
+    assert (found.documents, found.contents, found.bodies) == (18, 10, 10)
+    assert found.share == pytest.approx(8 / 18)
     assert [row.urls for row in found.rows] == [5, 3]
     assert found.rows[0].examples[0].endswith("/x")
     assert found.saved_bytes > 0
