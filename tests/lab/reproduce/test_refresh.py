@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,13 @@ import pytest
 
 from teia.lab.reproduce.many_days import MEASURES, measure_case
 from teia.lab.reproduce.periodic import periodic
-from teia.lab.reproduce.polite_scheduling import PUBLISHED_EXCESS, Worlds, observations, polite_scheduling
+from teia.lab.reproduce.polite_scheduling import (
+    PUBLISHED_EXCESS,
+    Worlds,
+    observations,
+    polite_scheduling,
+    printed_budget,
+)
 from teia.lab.reproduce.refresh_worlds import UNITS, Size, draw_paper_world, one_day
 from teia.lab.reproduce.registry import ExperimentInput, Figure, Table, compute_digest
 from teia.lab.reproduce.transport_phase import transport_phase
@@ -35,6 +42,21 @@ def test_the_observations_are_counted_from_the_worlds() -> None:
     table = observations(found, found, SIZE)
     assert [row.other for row in table.rows if row.other is not None] == [PUBLISHED_EXCESS] * 2
     assert "PSP is below MP2 in 8 of 8 worlds" in table.note
+
+
+def test_the_printed_budget_is_measured_in_both_readings() -> None:
+    """P6: where the crawlers' speed is right PSP falls behind its plan; where R is right it does not."""
+    size = Size(2_000, 4)
+    table = printed_budget(RUN, size)
+    found = {row.labels: row.ours for row in table.rows}
+    for unit, theta in product(UNITS, ("0.5", "1")):
+        plan, said, fast = (
+            found[unit, theta, speed, measure]
+            for speed, measure in (("as said", "InfCrawlers"), ("as said", "PSP"), ("ten times that", "PSP"))
+        )
+        assert said > 1.05 * plan
+        assert fast < 1.01 * plan
+    assert f"2,000 pages on 4 servers: R is {10 * size.budget:,}" in table.note
 
 
 def test_many_days_show_where_psp_fails() -> None:

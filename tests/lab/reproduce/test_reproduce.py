@@ -25,6 +25,7 @@ from teia.lab.reproduce.report import Finished, Heading, render_markdown, write_
 from teia.lab.reproduce.runner import Reproduction, reproduce, summary
 
 PUBLISHED_SHARES = {"Poisson": 0.6, "Pareto": 0.3, "quasi-deterministic": 0.1}
+MIX = "Wolf's mix"
 
 
 def run_p7(out: Path) -> Reproduction:
@@ -161,6 +162,17 @@ def test_p7_draws_the_published_shares(tmp_path: Path) -> None:
     assert {row["process"]: row["published"] for row in shares} == PUBLISHED_SHARES
     for row in shares:
         assert row["ours"] == pytest.approx(row["published"], abs=0.03)
+
+
+def test_p7_compares_the_policies_under_the_mix(tmp_path: Path) -> None:
+    """Wolf's policy is below both of Cho's where rates are per day; the mix is drawn, and is not Poisson."""
+    rows = summary(run_p7(tmp_path))["experiments"][0]["tables"]["policies"]
+    stale = {(row["rates per"], row["P, s"], row["policy"], row["changes"]): row["ours"] for row in rows}
+    assert len(stale) == 2 * 2 * 5 * 2
+    for delay in ("0", "15"):
+        mix = {policy: value for (*world, policy, of), value in stale.items() if [*world, of] == ["day", delay, MIX]}
+        assert mix["EDF"] < mix["M-Wolf"] < min(mix["uniform"], mix["proportional"])
+    assert all(abs(stale[*key, MIX] / stale[*key, "Poisson"] - 1) > 0.03 for *key, of in stale if of == MIX)
 
 
 def test_p7_repeats() -> None:
