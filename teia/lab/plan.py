@@ -12,6 +12,7 @@ import numpy as np
 from teia.clock import Clock
 from teia.errors import LabError
 from teia.lab.simulate.bounds import non_polite, weak_politeness
+from teia.lab.simulate.command import with_budget
 from teia.lab.simulate.measures import visited_staleness
 from teia.lib.csvtext import CsvWriter
 from teia.refresh.dispatch import make_queue
@@ -19,7 +20,7 @@ from teia.refresh.merge import Timetable
 from teia.refresh.model import DAY_S, Floats, Numbers, RefreshWorld
 from teia.refresh.policies import find_policy
 from teia.refresh.policy import Plan
-from teia.refresh.scenario import Scenario, read_scenario
+from teia.refresh.scenario import BYTES_PER_S, Scenario, read_scenario
 
 RATE_GROUPS = 12
 """Number of groups of pages in a plan's report, from those that change least to those that change most."""
@@ -34,16 +35,20 @@ def plan_file(
     politeness_s: float,
     budget: int | None,
     clock: Clock,
+    bytes_per_s: float = BYTES_PER_S,
     progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Plan, write page,count,times (one row per page, in the order of the file), and return the expected results.
 
     Times are seconds from the beginning. A policy without a timetable is carried out as if crawlers were always free.
+    If the file has crawlers, the budget is what they can do, unless one is given.
     """
     policy = find_policy(policy_name)
     progress("reading pages")
     scenario = read_scenario(scenario_path)
-    world = scenario.world(horizon_s=horizon_s, politeness_s=politeness_s, budget=budget)
+    world = scenario.world(horizon_s=horizon_s, politeness_s=politeness_s, budget=budget, bytes_per_s=bytes_per_s)
+    if scenario.crawlers:
+        world = with_budget(world)
     progress(f"{policy.name}: {len(world):,} pages on {world.servers:,} servers")
     began_s = clock.ticks_s()
     table = execute_plan(policy.plan(world), world)
@@ -56,13 +61,15 @@ def plan_file(
     counts = np.bincount(table.page, minlength=len(world))
     stale = visited_staleness(world, table.page, table.due_s)
     # NonPolite (P3) is limited by the budget alone; without one nothing bounds it.
-    bounds = {"wp": weak_politeness(world)} | ({} if budget is None else {"non_polite": non_polite(world)})
+    bounds = {"wp": weak_politeness(world)} | ({} if world.budget is None else {"non_polite": non_polite(world)})
     return {
         "policy": policy.name,
         "pages": len(world),
         "servers": world.servers,
         "visits": len(table),
         "visited_pages": int(np.count_nonzero(counts)),
+        "bytes": float(counts @ world.size_bytes),
+        "budget": world.budget,
         "staleness": float(world.weight @ stale),
         "bounds": bounds,
         "by_rate": _by_rate(world, counts, stale),
@@ -81,19 +88,21 @@ def execute_plan(plan: Plan, world: RefreshWorld) -> Timetable:
         return plan
     row_of = dict(zip(world.page.tolist(), range(len(world)), strict=True))
     starts, rows, times = [0], [], []
+    transfer_s = world.transfer_s
     for server in range(world.servers):
         slot_s = float(plan.slot_s[server])
         if math.isfinite(slot_s) and world.starts[server] < world.starts[server + 1]:
             queue = make_queue(plan, world, server)
-            # All numbers with (number + 0.5) * slot_s < horizon_s.
-            for number in range(max(0, math.ceil(world.horizon_s / slot_s - 0.5))):
-                at_s = (number + 0.5) * slot_s
+            number = 0
+            while (at_s := (number + 0.5) * slot_s) < world.horizon_s:
                 due = queue.next(at_s)
                 if due is None:
                     break
                 queue.record_visit(due.page, at_s)
                 rows.append(row_of[due.page])
                 times.append(at_s)
+                # A long transfer takes several slots.
+                number += max(1, math.ceil(transfer_s[rows[-1]] / slot_s))
         starts.append(len(rows))
     return Timetable(np.array(starts, dtype=np.int64), np.array(rows, dtype=np.int64), np.array(times))
 

@@ -8,6 +8,10 @@ worth at least a threshold, where `y` comes from the inverse of q. So evaluating
 page, not one per visit. Equal gains go to the page with the smaller id, as in the literal greedy. Visits that gain
 nothing are not made.
 
+Where large pages cost more than one visit (`model`), gains are divided by costs, and the caps are sums of costs. Greedy
+is then no longer exact: a page that does not fit into the rest of a cap has no more visits, and the others share the
+rest. The two steps have costs of their own, of servers and of crawlers.
+
 `tests/refresh/test_counts.py` compares this with the literal greedy.
 """
 
@@ -20,13 +24,16 @@ from numpy.typing import ArrayLike
 
 from teia.errors import UsageError
 from teia.refresh.formulas import BLOCK, blocks, rough_gap_for, stale_time
-from teia.refresh.model import CapRule, Floats, Numbers, RefreshWorld, Rows
+from teia.refresh.model import ROUNDING, CapRule, Floats, Numbers, RefreshWorld, Rows
 from teia.refresh.segments import Part, Segments, Whole
 from teia.refresh.threshold import Bracket, Flags, narrow
 
 UNLIMITED = np.iinfo(np.int64).max
 FEW_CANDIDATES = 4
 """Number of undecided visits at or below which a group is settled by sorting them."""
+
+MOST_REFILLS = 8
+"""Rounds in which the rest of a cap is shared by pages that still fit into it."""
 
 EAGER_ROUNDS = 8
 """Rounds in which large groups are narrowed to 1/16 of a visit per page; later, one per page is enough."""
@@ -47,10 +54,13 @@ def plan_counts(world: RefreshWorld, *, caps: CapRule = "floor") -> Numbers:
     pages = VisitablePages.select(world, useful)
     # 1. Each server takes its best visits up to its cap.
     free = caps == "none"
+    pages.cost = None if free else _some(world.server_costs, useful)
     counts = np.full(len(pages), UNLIMITED) if free else pages.best_per_server(room.astype(np.float64))
     # 2. Where these exceed the budget, the best of all of them stay.
-    if world.budget is not None and counts.sum(dtype=np.float64) > world.budget:
-        counts = pages.best_within_budget(counts, world.budget)
+    if world.budget is not None:
+        pages.cost = _some(world.crawler_costs(world.budget / world.horizon_s), useful)
+        if float(np.multiply(counts, 1.0 if pages.cost is None else pages.cost).sum()) > world.budget:
+            counts = pages.best_within_budget(counts, world.budget)
     if isinstance(useful, slice):
         return counts
     of_all = np.zeros(len(world), dtype=np.int64)
@@ -78,7 +88,8 @@ def counts_at(world: RefreshWorld, price: float) -> Floats:
 class VisitablePages:
     """Columns of the pages that are worth a visit, in units of their own change: `span` is lam T, `aged` lam age.
 
-    `most` is the greatest number of visits of each page, where there is one.
+    `most` is the greatest number of visits of each page, where there is one. `cost` is that of a visit of each page,
+    where it is not one for all.
     """
 
     servers: Segments
@@ -87,6 +98,7 @@ class VisitablePages:
     aged: Floats | None
     worth: Floats
     most: Numbers | None = None
+    cost: Floats | None = None
 
     @classmethod
     def select(cls, world: RefreshWorld, rows: Part) -> VisitablePages:
@@ -123,6 +135,7 @@ class VisitablePages:
             span=self.span[part],
             aged=None if self.aged is None else self.aged[part],
             worth=self.worth[part],
+            cost=None if self.cost is None else self.cost[part],
         )
 
     def best_within_budget(self, counts: Numbers, budget: int) -> Numbers:
@@ -136,6 +149,21 @@ class VisitablePages:
 
     def _best(self, target: Floats, groups: Segments, binding: Flags, counts: Numbers) -> None:
         """Put the best visits of each group, as many as its target, into `counts`; none where nothing binds."""
+        if self.cost is None:
+            self._choose(target, groups, binding, counts)
+            return
+        most = np.full(len(self), UNLIMITED) if self.most is None else self.most.copy()
+        for _ in range(MOST_REFILLS):
+            self._choose(target, groups, binding, counts)
+            # Pages that do not fit into what is left keep their visits, and the others share it.
+            left = target - groups.sums(counts * self.cost)
+            full = (self.cost > left[groups.number] * (1 + ROUNDING)) | (counts >= most)
+            if (full | ~binding[groups.number]).all():
+                break
+            self.most = most = np.where(full, counts, most)
+
+    def _choose(self, target: Floats, groups: Segments, binding: Flags, counts: Numbers) -> None:
+        """Put the visits above the threshold of each group into `counts`, and the best of those at it."""
         state = self._find_thresholds(target, groups, binding)
         # An infinite threshold leaves the pages of a group that does not bind without visits.
         high = np.where(binding, np.where(np.isfinite(state.high), state.high, state.low), np.inf)
@@ -144,13 +172,17 @@ class VisitablePages:
         self._distribute_rest(counts, row, open_, target, groups)
 
     def _find_thresholds(self, target: Floats, groups: Segments, binding: Flags) -> Bracket:
+        sizes = self._sizes(groups)
+
         def visits(at: Floats, wanted: Flags) -> Floats:
             threshold = np.exp(at)
-            return groups.sums_of(lambda part: self.counts_at(part, threshold[groups.number[part]]), wanted)
+            return groups.sums_of(
+                lambda part: self._costs(part, self.counts_at(part, threshold[groups.number[part]])), wanted
+            )
 
         def settled(state: Bracket, round_: int) -> Flags:
             share = 1 / 16 if round_ < EAGER_ROUNDS else 1.0
-            enough: Flags = state.many - state.few <= np.maximum(FEW_CANDIDATES, groups.lengths * share)
+            enough: Flags = state.many - state.few <= np.maximum(FEW_CANDIDATES, sizes * share)
             return enough
 
         # For short gaps, gains are w lam T / 2 (x + 1)^2, so the sum of x determines the threshold.
@@ -159,9 +191,17 @@ class VisitablePages:
             guess = np.log(np.square(roots / np.maximum(target + groups.lengths, 1.0)))
         return narrow(visits, target, np.where(roots > 0, guess, 0.0), settled, binding)
 
+    def _costs(self, part: Part, counts: Floats) -> Floats:
+        """Return the costs of so many visits of these pages."""
+        return counts if self.cost is None else counts * self.cost[part]
+
+    def _sizes(self, groups: Segments) -> Floats | Numbers:
+        """Return the cost of one visit of every page of each group."""
+        return groups.lengths if self.cost is None else groups.sums(self.cost)
+
     def counts_at(self, part: Part, threshold: Floats) -> Floats:
-        """Return the number of visits of these pages that gain at least the threshold."""
-        z = threshold / self.worth[part]
+        """Return the number of visits of these pages that gain at least the threshold for their cost."""
+        z = self._costs(part, threshold) / self.worth[part]
         u = rough_gap_for(z)
         y = self.span[part] / u
         if self.aged is None:
@@ -174,7 +214,8 @@ class VisitablePages:
         return np.minimum(k, UNLIMITED if self.most is None else self.most[part])
 
     def gains(self, part: Part, k: Floats) -> Floats:
-        return self.worth[part] * self._growth(part, k)
+        gains: Floats = self.worth[part] * self._growth(part, k)
+        return gains if self.cost is None else gains / self.cost[part]
 
     def _growth(self, part: Part, k: Floats) -> Floats:
         """Return the freshness that visit k + 1 adds to a page, in units of 1/lam.
@@ -215,11 +256,11 @@ class VisitablePages:
 
     def _distribute_rest(self, counts: Numbers, row: Numbers, open_: Floats, target: Floats, groups: Segments) -> None:
         """Distribute the visits between the two thresholds, best first."""
-        left = target - groups.sums(counts)
+        left = target - groups.sums(counts if self.cost is None else counts * self.cost)
         group = groups.number[row]
-        candidates = np.bincount(group, open_, minlength=len(groups))
+        candidates = np.bincount(group, self._costs(row, open_), minlength=len(groups))
         # Many visits between two thresholds that cannot be narrowed further have equal gains: ids decide.
-        has_equal_gains = (candidates > np.maximum(FEW_CANDIDATES, groups.lengths)) & (candidates > left)
+        has_equal_gains = (candidates > np.maximum(FEW_CANDIDATES, self._sizes(groups))) & (candidates > left)
         for distribute, chosen in (
             (self._distribute_by_id, has_equal_gains[group]),
             (self._distribute_by_gain, ~has_equal_gains[group]),
@@ -230,11 +271,15 @@ class VisitablePages:
     def _distribute_by_id(self, row: Numbers, sure: Numbers, open_: Floats, group: Rows, left: Floats) -> Numbers:  # noqa: ARG002
         """Distribute visits of equal gain to pages in the order of their ids."""
         order = np.lexsort((self.page[row], group))
-        before, of_order = np.cumsum(open_[order]) - open_[order], group[order]
+        costs, of_order = self._costs(row, open_)[order], group[order]
+        before = np.cumsum(costs) - costs
         # Running sums of all groups, less the sum at the beginning of each group.
         within = before - before[np.searchsorted(of_order, of_order)]
         assigned = np.zeros(len(row), dtype=np.int64)
-        assigned[order] = np.clip(left[of_order] - within, 0.0, open_[order])
+        affordable = left[of_order] - within
+        if self.cost is not None:
+            affordable /= self.cost[row[order]]
+        assigned[order] = np.clip(affordable, 0.0, open_[order])
         return assigned
 
     def _distribute_by_gain(self, row: Numbers, sure: Numbers, open_: Floats, group: Rows, left: Floats) -> Numbers:
@@ -245,8 +290,26 @@ class VisitablePages:
             gains[part] = self.gains(row[row_index[part]], sure[row_index[part]] + k[part])
         row_index = row_index[np.lexsort((self.page[row[row_index]], -gains, group[row_index]))]
         group_of_row = group[row_index]
-        chosen = _ranks(np.bincount(group_of_row, minlength=len(left))) < left[group_of_row]
+        if self.cost is None:
+            chosen = _ranks(np.bincount(group_of_row, minlength=len(left))) < left[group_of_row]
+        else:
+            chosen = _fitting(self.cost[row[row_index]], group_of_row, left)
         return np.bincount(row_index[chosen], minlength=len(row))
+
+
+def _fitting(costs: Floats, group: Rows, left: Floats) -> Flags:
+    """Choose from the first on; what does not fit into the rest of its group is passed over."""
+    rest = left.tolist()
+    chosen = np.zeros(len(costs), dtype=np.bool_)
+    for number, (cost, of) in enumerate(zip(costs.tolist(), group.tolist(), strict=True)):
+        if cost <= rest[of] * (1 + ROUNDING):
+            rest[of] -= cost
+            chosen[number] = True
+    return chosen
+
+
+def _some(column: Floats | None, rows: Part) -> Floats | None:
+    return None if column is None else column[rows]
 
 
 def _rows(chosen: Flags) -> Part:

@@ -162,7 +162,8 @@ def make_queue(plan: Plan, world: RefreshWorld, server: int, start_s: float = 0.
             due.load(*each)
         return due
     value = ValueQueue(plan, float(plan.slot_s[server]))
-    columns = (ids, world.weight[rows].tolist(), world.rate[rows].tolist(), (start_s - world.age_s[rows]).tolist())
+    weight = world.weight[rows] if plan.cost is None else world.weight[rows] / plan.cost[rows]
+    columns = (ids, weight.tolist(), world.rate[rows].tolist(), (start_s - world.age_s[rows]).tolist())
     for state in zip(*columns, strict=True):
         value.update(PageState(*state))
     return value

@@ -13,6 +13,8 @@ Three objectives:
 
 The first two give up pages that change too fast to be worth a visit. `floor_share` reserves that share of each server's
 rate and spreads it evenly, so that every page is eventually revisited.
+
+Visits of large pages cost more than one (`model`); a price is then paid for each of them, and limits are of their sum.
 """
 
 from __future__ import annotations
@@ -69,7 +71,9 @@ def plan_intensities(
     floor = np.where(of_use, segments.spread(_floors(segments, each, of_use, limit, floor_share)), 0.0)
     pages = _Pages(world, _CURVES[objective], floor, of_use)
     if polite:
+        pages.cost = world.server_costs
         pages.solve_servers(segments, each)
+    pages.cost = world.crawler_costs(limit)
     if pages.total() > limit:
         pages.solve_all(limit)
     return Intensities(pages.intensity, pages.price)
@@ -141,18 +145,22 @@ class _Pages:
     server: Rows
     price: Floats
     intensity: Floats
+    cost: Floats | None
 
     def __init__(self, world: RefreshWorld, curve: Curve, floor: Floats, of_use: Flags) -> None:
         self.curve, self.floor, self.of_use = curve, floor, of_use
         # 1.0 is a placeholder that keeps the curves finite; `_part` sets the result of these pages to 0.
         self.weight, self.rate = np.where(of_use, world.weight, 1.0), np.where(of_use, world.rate, 1.0)
         self.server = np.repeat(np.arange(world.servers, dtype=np.int32), world.pages_per_server)
-        self.price = np.zeros(world.servers)
+        self.price, self.cost = np.zeros(world.servers), None
         # No limit yet: `_capped_intensities` takes the minimum of this and the curve.
         self.intensity = np.where(of_use, np.inf, 0.0)
 
     def total(self) -> float:
-        return float(self.intensity.sum())
+        return float(self._costs(slice(None), self.intensity).sum())
+
+    def _costs(self, part: Part, intensity: Floats) -> Floats:
+        return intensity if self.cost is None else intensity * self.cost[part]
 
     def solve_servers(self, segments: Segments, each: Floats) -> None:
         relevant = segments.sums(self.of_use.astype(np.float64)) > 0
@@ -161,7 +169,9 @@ class _Pages:
 
         def visits(at: Floats, wanted: Flags) -> Floats:
             price = np.exp(at)
-            return segments.sums_of(lambda part: self._part(part, price[self.server[part]]), wanted) / each
+            paid = segments.sums_of(lambda part: self._costs(part, self._part(part, price[self.server[part]])), wanted)
+            shares: Floats = paid / each
+            return shares
 
         start = self._guess(segments.sums_of(self._root), each)
         state = narrow(visits, np.ones(len(each)), start, _is_settled, relevant)
@@ -177,9 +187,10 @@ class _Pages:
 
         def visits(at: Floats, wanted: Flags) -> Floats:  # noqa: ARG001  # there is one group
             price = np.full_like(own, np.exp(at[0]))
-            return np.array(
-                [sum(self._capped_intensities(part, price).sum() for part in blocks(len(self.rate))) / limit]
+            paid = sum(
+                self._costs(part, self._capped_intensities(part, price)).sum() for part in blocks(len(self.rate))
             )
+            return np.array([paid / limit])
 
         start = self._guess(
             np.array([sum(self._root(part).sum() for part in blocks(len(self.rate)))]), np.array([limit])
@@ -210,7 +221,7 @@ class _Pages:
 
     def _part(self, part: Part, price: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            curve = self.curve(price, self.weight[part], self.rate[part])
+            curve = self.curve(self._costs(part, price), self.weight[part], self.rate[part])
         return np.where(self.of_use[part], np.maximum(curve, self.floor[part]), 0.0)
 
 

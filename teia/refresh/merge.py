@@ -9,6 +9,8 @@ Three spacings, all in the same order:
 
 Ideal times of pages without age are fractions j/(x + 1) of the horizon. They are compared as whole numbers, so that
 equal fractions are equal and the smaller page id wins a tie, also where T is not a whole number.
+
+Where visits of large pages cost more than one (`model`), a visit has as much room after it as it costs.
 """
 
 from __future__ import annotations
@@ -55,12 +57,25 @@ def merge(world: RefreshWorld, counts: Numbers, spacing: Spacing = "printed") ->
     if len(world) >= 1 << 31:
         page = page.astype(np.int64)
     due_s = np.empty(len(page))
+    cost = world.server_costs
     for first, last in _groups(starts):
         part = slice(int(starts[first]), int(starts[last]))
         rows = slice(int(world.starts[first]), int(world.starts[last]))
         if part.start < part.stop:
-            _merge_some(world, counts, rows, starts[first : last + 1] - starts[first], spacing, page[part], due_s[part])
+            begins = starts[first : last + 1] - starts[first]
+            _merge_some(world, counts, rows, begins, spacing, page[part], due_s[part])
+            if cost is not None and spacing != "ideal":
+                _make_room(cost[page[part]], begins, world.horizon_s, spacing, due_s[part])
     return Timetable(starts, page, due_s)
+
+
+def _make_room(cost: Floats, starts: Numbers, horizon_s: float, spacing: Spacing, due_s: Floats) -> None:
+    """Set the due times of visits in their order, each as far from the one before it as that one costs."""
+    server = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    before = np.cumsum(cost) - cost
+    before -= before[starts[server]]
+    total = np.bincount(server, cost, minlength=len(starts) - 1)[server]
+    due_s[:] = (before + 1) * horizon_s / (total + 1) if spacing == "printed" else (before + 0.5) * horizon_s / total
 
 
 def _groups(starts: Numbers) -> list[tuple[int, int]]:

@@ -5,11 +5,16 @@ Everything is a numpy column. Pages are stored server by server, in the order of
 
 Times are seconds, rates are changes per second. Two limits are not errors, but a visit gains nothing there: a page that
 never changes (rate 0) is always fresh, and one that always changes (rate infinity) is always stale.
+
+A page takes its server and a crawler for the time of its transfer. So a visit of a large page costs more than one of
+the visits that a server allows, and more than one of the visits that the crawlers can make. Plans count visits by these
+costs (`server_costs`, `crawler_costs`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -39,18 +44,29 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Crawlers:
-    """The crawlers that make the visits: all alike, `pages_per_s` each (P1)."""
+    """The crawlers that make the visits: all alike, `pages_per_s` each, or with a speed each (P1)."""
 
     count: int = 10
     pages_per_s: float = 10.0
+    speeds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.count < 1 or not self.pages_per_s > 0:
+        if self.count < 1 or not self.pages_per_s > 0 or not all(speed > 0 for speed in self.speeds):
             raise UsageError(f"crawlers: {self.count} at {self.pages_per_s:g} pages/s: both must be > 0")
+
+    @classmethod
+    def of_speeds(cls, speeds: Sequence[float]) -> Crawlers:
+        """Return one crawler of each speed; `pages_per_s` is their mean."""
+        alike = len(set(speeds)) == 1
+        return cls(len(speeds), math.fsum(speeds) / max(1, len(speeds)), () if alike else tuple(speeds))
 
     @property
     def visits_per_s(self) -> float:
-        return self.count * self.pages_per_s
+        return math.fsum(self.speeds) if self.speeds else self.count * self.pages_per_s
+
+    @property
+    def each_pages_per_s(self) -> tuple[float, ...]:
+        return self.speeds or (self.pages_per_s,) * self.count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,6 +181,27 @@ class RefreshWorld:
         """The share of searchers' clicks that each page gets; from its weight where clicks are not known."""
         return _as_shares("weights", self.weight**CLICK_EXPONENT) if self.clicks is None else self.clicks
 
+    @property
+    def transfer_s(self) -> Floats:
+        """The time in which each page's server sends it."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            seconds = self.size_bytes / np.repeat(self.bytes_per_s, self.pages_per_server)
+        return np.where(self.size_bytes > 0, seconds, 0.0)
+
+    @property
+    def server_costs(self) -> Floats | None:
+        """The cost of a visit of each page in visits that its server allows; None where all are one visit."""
+        delay_s = np.repeat(self.politeness_s, self.pages_per_server)
+        return _costs(np.divide(self.transfer_s, delay_s, out=np.zeros(len(self)), where=delay_s > 0))
+
+    def crawler_costs(self, visits_per_s: float) -> Floats | None:
+        """Return the cost of a visit of each page in visits, where all crawlers together make `visits_per_s`.
+
+        A visit takes one of these visits, or a crawler for the time of the transfer, whichever is the larger part. The
+        sum of the larger parts is at least either sum, so a plan within it keeps both limits.
+        """
+        return _costs(self.transfer_s * visits_per_s / self.crawlers.count)
+
     def caps(self, rule: CapRule = "floor") -> Numbers:
         """Return the number of visits that politeness allows each server within the horizon.
 
@@ -188,6 +225,10 @@ class RefreshWorld:
         """Return the same world with copies of other ages, in the order of the columns."""
         ages = np.minimum(_column("ages", age_s, len(self), may_be_infinite=True), OLDEST_S)
         return replace(self, age_s=ages)
+
+
+def _costs(visits: Floats) -> Floats | None:
+    return np.maximum(visits, 1.0) if (visits > 1.0).any() else None
 
 
 def _as_shares(name: str, column: Floats) -> Floats:

@@ -34,7 +34,16 @@ from teia.refresh.counts import plan_counts
 from teia.refresh.intensities import Objective, capacity, plan_intensities, server_limits
 from teia.refresh.merge import Spacing, Timetable, merge
 from teia.refresh.model import DAY_S, Floats, Numbers, RefreshWorld
-from teia.refresh.policy import ByValue, Intervals, Policy, Value, fair_slots, intervals_at, slots
+from teia.refresh.policy import (
+    ByValue,
+    Intervals,
+    Policy,
+    Value,
+    fair_slots,
+    intervals_at,
+    scale_to_capacity,
+    slots,
+)
 from teia.refresh.segments import Segments
 from teia.refresh.threshold import Flags
 
@@ -109,7 +118,7 @@ class Uniform:
     renew_s: None = None
 
     def plan(self, world: RefreshWorld) -> Intervals:
-        return intervals_at(world, np.full(len(world), capacity(world) / len(world)))
+        return intervals_at(world, scale_to_capacity(world, np.ones(len(world))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +130,9 @@ class Proportional:
 
     def plan(self, world: RefreshWorld) -> Intervals:
         rate = np.where(np.isfinite(world.rate), world.rate, 0.0)
-        total = float(rate.sum())
-        if total == 0:
+        if not rate.any():
             return Uniform().plan(world)
-        return intervals_at(world, capacity(world) * rate / total)
+        return intervals_at(world, scale_to_capacity(world, rate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +160,7 @@ class RateUpdate:
 
     def plan(self, world: RefreshWorld) -> Intervals:
         rate_update = np.clip(world.changes, 1, 10) / np.clip(world.age_s / DAY_S, 1, 10)
-        return intervals_at(world, capacity(world) * rate_update / rate_update.sum())
+        return intervals_at(world, scale_to_capacity(world, rate_update))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +242,8 @@ class MostValuable:
         limit = capacity(world)
         limits = server_limits(world, limit)
         if float(limits[world.pages_per_server > 0].sum()) <= limit:
-            return ByValue(fair_slots(world), self.value)
-        return ByValue(slots(world, plan_intensities(world).visits_per_s), self.value)
+            return ByValue(fair_slots(world), self.value, world.server_costs)
+        return ByValue(slots(world, plan_intensities(world).visits_per_s), self.value, world.server_costs)
 
 
 POLICIES: Final[dict[str, Policy]] = {

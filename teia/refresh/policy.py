@@ -62,10 +62,12 @@ class ByValue:
     By `freshness` the value is (w/lam) q(lam age): the marginal gain of freshness (Busa-Fekete and others, 2025). At
     the optimum every page is visited when this reaches the same value, so the rule finds the optimum by itself. By
     `divergence` it is w lam age^2 / 2: the divergence of the copy that users have met since (user-centric, Olston).
+    Where visits of large pages cost more (`cost`), the value is that for one of the server's visits.
     """
 
     slot_s: Floats
     value: Value = "freshness"
+    cost: Floats | None = None
 
     def visit_values(self, weight: Floats, rate: Floats, age_s: Floats) -> Floats:
         """Return the value of visiting pages of these ages; 0 where a visit changes nothing."""
@@ -93,10 +95,22 @@ class Policy(Protocol):
 
 
 def slots(world: RefreshWorld, intensity: Floats) -> Floats:
-    """Return the time between visits of each server: as its pages' intensities require, but never less than P."""
-    total = Segments(world.starts).sums(intensity)
+    """Return the time between visits of each server: as its pages' intensities require, but never less than P.
+
+    A visit that costs more than one takes as many slots.
+    """
+    costs = world.server_costs
+    total = Segments(world.starts).sums(intensity if costs is None else intensity * costs)
     with np.errstate(divide="ignore"):
         return np.maximum(world.politeness_s, 1.0 / total)
+
+
+def scale_to_capacity(world: RefreshWorld, visits: Floats) -> Floats:
+    """Scale intensities to the visits that the crawlers can make, counted by their costs."""
+    limit = capacity(world)
+    costs = world.crawler_costs(limit)
+    scaled: Floats = visits * (limit / float((visits if costs is None else visits * costs).sum()))
+    return scaled
 
 
 def intervals_at(world: RefreshWorld, intensity: Floats) -> Intervals:

@@ -2,7 +2,10 @@
 
 A file is CSV with a header: page, server, weight, rate_per_day, and optionally size_bytes, age_s and clicks (a page's
 share of searchers' clicks, in any unit). Pages and servers are names. Where all pages are whole numbers these are their
-ids; otherwise ids follow the order of the file.
+ids; otherwise ids follow the order of the file. Lines before the header may describe crawlers and servers, one each:
+
+    #crawler,PAGES_PER_S
+    #server,NAME,BYTES_PER_S[,POLITENESS_S]
 """
 
 from __future__ import annotations
@@ -10,12 +13,11 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from teia.errors import UsageError
 from teia.lib.message import Message
@@ -23,18 +25,26 @@ from teia.refresh.model import DAY_S, Crawlers, Floats, Numbers, RefreshWorld
 
 NEEDED: Final = ("page", "server", "weight", "rate_per_day")
 OPTIONAL: Final = ("size_bytes", "age_s", "clicks")
+BYTES_PER_S: Final = 1e6
+"""Speed of servers that a file does not describe."""
+
 SLOWEST, FASTEST = 0.01, 1.0
 """Limits of the rates of generated pages, in changes per unit of time (P6); the paper does not name the unit."""
 
 
 @dataclass(slots=True)
 class Scenario:
-    """Pages as read from a file; `world` adds the horizon and the politeness and gives a `RefreshWorld`."""
+    """Pages as read from a file; `world` adds the horizon and the politeness and gives a `RefreshWorld`.
+
+    `crawlers` are the speeds of crawlers. `described` has the speed of servers, and the delay or None.
+    """
 
     pages: list[str] = field(default_factory=list)
     servers: list[str] = field(default_factory=list)
     server: list[int] = field(default_factory=list)
     numbers: dict[str, list[float]] = field(default_factory=dict)
+    crawlers: list[float] = field(default_factory=list)
+    described: dict[str, tuple[float, float | None]] = field(default_factory=dict)
 
     @property
     def ids(self) -> Numbers:
@@ -44,8 +54,16 @@ class Scenario:
         return np.arange(len(self.pages))
 
     def world(
-        self, *, horizon_s: float, politeness_s: ArrayLike, budget: int | None = None, crawlers: Crawlers | None = None
+        self,
+        *,
+        horizon_s: float,
+        politeness_s: float,
+        budget: int | None = None,
+        crawlers: Crawlers | None = None,
+        bytes_per_s: float = BYTES_PER_S,
     ) -> RefreshWorld:
+        """Return the world of these pages; what the file says of crawlers and servers comes before the parameters."""
+        speeds = [self.described.get(name, (bytes_per_s, None)) for name in self.servers]
         return RefreshWorld.build(
             self.server,
             np.array(self.numbers["rate_per_day"]) / DAY_S,
@@ -56,9 +74,10 @@ class Scenario:
             age_s=self.numbers.get("age_s", 0.0),
             clicks=self.numbers.get("clicks"),
             horizon_s=horizon_s,
-            politeness_s=politeness_s,
+            politeness_s=[politeness_s if delay_s is None else delay_s for _, delay_s in speeds],
+            bytes_per_s=[speed for speed, _ in speeds],
             budget=budget,
-            crawlers=crawlers,
+            crawlers=Crawlers.of_speeds(self.crawlers) if self.crawlers else crawlers,
         )
 
     def names_of(self, world: RefreshWorld) -> list[str]:
@@ -97,7 +116,7 @@ def parse_scenario(text: str, name: str) -> Scenario:
 
 
 def _read(path: str, rows: Iterator[list[str]]) -> Scenario:
-    header = [name.strip() for name in next(rows, [])]
+    before, header, first = _read_before_header(path, rows)
     missing = [name for name in NEEDED if name not in header]
     unknown = [name for name in header if name not in NEEDED + OPTIONAL]
     if missing or unknown or len(set(header)) < len(header):
@@ -108,11 +127,11 @@ def _read(path: str, rows: Iterator[list[str]]) -> Scenario:
             if missing
             else Message("the header has {names}; columns are {needed} and optionally {optional}", **by)
         )
-        raise WrongScenario(path, Message("line {n}: {why}", n=1, why=why), " ")
-    scenario = Scenario(numbers={name: [] for name in header if name not in ("page", "server")})
+        raise WrongScenario(path, Message("line {n}: {why}", n=first, why=why), " ")
+    scenario = replace(before, numbers={name: [] for name in header if name not in ("page", "server")})
     reader = _Rows(scenario, header)
     broken: list[Message] = []
-    for line, row in enumerate(rows, start=2):
+    for line, row in enumerate(rows, start=first + 1):
         reason = reader.add(row) if row else None
         if reason is not None:
             broken.append(Message("line {n}: {why}", n=line, why=reason))
@@ -123,7 +142,30 @@ def _read(path: str, rows: Iterator[list[str]]) -> Scenario:
         raise WrongScenario(path, why, " ")
     if not scenario.pages:
         raise WrongScenario(path, Message("contains no pages"))
+    unknown_servers = [name for name in scenario.described if name not in scenario.servers]
+    if unknown_servers:
+        raise WrongScenario(path, Message("server {name} has no pages", name=unknown_servers[0]))
     return scenario
+
+
+def _read_before_header(path: str, rows: Iterator[list[str]]) -> tuple[Scenario, list[str], int]:
+    """Read the lines that describe crawlers and servers; return them, the header, and its line."""
+    scenario, line, row = Scenario(), 1, next(rows, [])
+    while row and row[0].startswith("#"):
+        kind, *fields = (text.strip() for text in row)
+        numbers = [_number(text) for text in (fields if kind == "#crawler" else fields[1:])]
+        first = numbers[0] if numbers else None
+        if first is None or not 0 < first < math.inf or None in numbers or math.inf in numbers:
+            kind = "wrong"
+        if kind == "#crawler" and len(numbers) == 1 and first:
+            scenario.crawlers.append(first)
+        elif kind == "#server" and len(numbers) <= 2 and first and fields[0] not in scenario.described:
+            scenario.described[fields[0]] = (first, numbers[1] if len(numbers) == 2 else None)
+        else:
+            why = Message("must be #crawler,PAGES_PER_S or #server,NAME,BYTES_PER_S[,POLITENESS_S], once for each name")
+            raise WrongScenario(path, Message("line {n}: {why}", n=line, why=why), " ")
+        line, row = line + 1, next(rows, [])
+    return scenario, [name.strip() for name in row], line
 
 
 class _Rows:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import heapq
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from teia.errors import UsageError
 from teia.refresh import counts, formulas, segments
@@ -149,3 +151,46 @@ def test_counts_do_not_depend_on_where_blocks_are_cut(monkeypatch: pytest.Monkey
             for module in (formulas, segments, counts):
                 patch.setattr(module, "BLOCK", 7)
             assert plan_counts(world).tolist() == at_once.tolist()
+
+
+# ---- large pages ----------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=150)
+@given(small_worlds(), st.lists(st.sampled_from([0.0, 100.0, 700.0, 3_000.0]), min_size=12, max_size=12))
+def test_costs_of_large_pages_are_within_the_caps(world: RefreshWorld, sizes: list[float]) -> None:
+    """P1: no server and no crawler is planned for more than its time; what is left is too little for any page."""
+    world = replace(world, size_bytes=np.array(sizes[: len(world)]), bytes_per_s=np.full(world.servers, 400.0))
+    planned = plan_counts(world)
+    costs = np.ones(len(world)) if world.server_costs is None else world.server_costs
+    left = world.caps("floor") - np.bincount(world.server, costs * planned, minlength=world.servers)
+    assert left.min() >= -1e-6
+    if world.budget is not None:
+        paid = world.crawler_costs(world.budget / world.horizon_s)
+        assert float((planned if paid is None else planned * paid).sum()) <= world.budget + 1e-6
+    elif world.worth_visiting.any():
+        useful = np.flatnonzero(world.worth_visiting)
+        gains = gain(world, useful, planned[useful])
+        assert (left[world.server[useful]][gains > 1e-9] < costs[useful][gains > 1e-9] + 1e-6).all()
+
+
+def test_a_gigabyte_is_visited_as_rarely_as_its_cost_demands() -> None:
+    """P1: at the optimum the last visit of every page gains the same for its cost, here 67 visits of the server."""
+    world = RefreshWorld.build(
+        [0] * 21, 20.0 / DAY_S, horizon_s=DAY_S, politeness_s=15.0, size_bytes=[1e9] + [10_000] * 20, bytes_per_s=1e6
+    )
+    planned = plan_counts(world)
+    alike = plan_counts(replace(world, size_bytes=np.zeros(21)))
+    assert np.ptp(alike) <= 1
+    assert planned[0] < 0.2 * planned[1:].min()
+    gains = gain(world, np.arange(21), planned) / world.server_costs
+    assert gains[0] == pytest.approx(gains[1:].mean(), rel=0.15)
+    assert 5_700 < 1000 / 15 * planned[0] + planned[1:].sum() <= 5_760
+
+
+def test_a_page_that_does_not_fit_leaves_its_room_to_the_others() -> None:
+    """One visit of the large page takes 60 of 100 visits; a second does not fit, and the small one has the 40."""
+    world = RefreshWorld.build(
+        [0, 0], 1.0, weight=[1000.0, 1.0], horizon_s=100.0, politeness_s=1.0, size_bytes=[60.0, 0.0], bytes_per_s=1.0
+    )
+    assert plan_counts(world).tolist() == [1, 40]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -120,3 +122,20 @@ def test_pages_too_fast_to_keep_share_what_there_is() -> None:
     world = RefreshWorld.build([0] * 500, 1.0, horizon_s=86_400.0, politeness_s=15.0)
     assert plan_intensities(world).visits_per_s.sum() == pytest.approx(1 / 15.0)
     assert plan_intensities(world, polite=False).visits_per_s.sum() == pytest.approx(100.0, rel=0.2)
+
+
+def test_a_visit_is_paid_by_its_cost() -> None:
+    """P1: at the optimum the value of the last visit is the price of the server times the cost of the page."""
+    chance = np.random.default_rng(3)
+    world = replace(drawn(60), size_bytes=chance.lognormal(16.0, 2.0, 60), bytes_per_s=np.full(drawn(60).servers, 1e6))
+    costs = world.server_costs
+    assert costs is not None
+    best = plan_intensities(world, visits_per_s=1e9)
+    value = world.weight / world.rate * marginal(world.rate / best.visits_per_s)
+    visited = best.visits_per_s > 0
+    assert (value / costs)[visited] == pytest.approx(best.price[world.server][visited], rel=1e-5)
+    used = Segments(world.starts).sums(best.visits_per_s * costs)
+    assert used[world.pages_per_server > 0] == pytest.approx(1 / 15.0)
+    limited = plan_intensities(world, visits_per_s=0.05)
+    paid = world.crawler_costs(0.05)
+    assert float((limited.visits_per_s * (1.0 if paid is None else paid)).sum()) == pytest.approx(0.05)

@@ -92,3 +92,16 @@ def test_ideal_times_are_each_pages_own(world: RefreshWorld) -> None:
         assert mine == pytest.approx(ideal_times(world.horizon_s, world.age_s[row], counts[row]), abs=1e-9)
     for server in range(world.servers):
         assert (np.diff(table.due_s[table.starts[server] : table.starts[server + 1]]) >= -1e-9).all()
+
+
+@pytest.mark.parametrize("spacing", ["printed", "centred"])
+def test_a_visit_has_room_for_its_transfer(spacing: merging.Spacing) -> None:
+    """P1: the visit after that of a large page is due when its transfer is over, and the last within the horizon."""
+    world = RefreshWorld.build(
+        [0, 0, 0, 1], 1.0, horizon_s=100.0, politeness_s=1.0, size_bytes=[20.0, 0.0, 0.0, 0.0], bytes_per_s=1.0
+    )
+    table = merge(world, np.array([2, 30, 30, 3]), spacing)
+    part = slice(0, int(table.starts[1]))
+    gaps = np.diff(np.append(table.due_s[part], 100.0))
+    assert gaps[table.page[part] == 0].min() >= 19.8  # as printed, gaps are T/(x + 1), a little less than P
+    assert table.due_s[table.starts[1] :].tolist() == merge(world, np.array([0, 0, 0, 3]), spacing).due_s.tolist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,30 @@ def test_limits_of_rates_are_no_errors() -> None:
 def test_what_makes_no_sense_is_refused(changes: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         world(**changes)
+
+
+def test_a_large_page_costs_the_visits_that_its_transfer_takes() -> None:
+    """P1: a gigabyte at a megabyte a second is a hundred delays of ten seconds, or a thousand visits of a crawler."""
+    sized = RefreshWorld.build(
+        [0, 0, 1], 1.0, horizon_s=100.0, politeness_s=[10.0, 0.0], size_bytes=[1e9, 1e3, 1e9], bytes_per_s=1e6,
+        crawlers=Crawlers(10, 1.0),
+    )  # fmt: skip
+    assert sized.transfer_s.tolist() == [1000.0, 0.001, 1000.0]
+    assert sized.server_costs is not None
+    assert sized.server_costs.tolist() == [100.0, 1.0, 1.0]
+    costs = sized.crawler_costs(sized.crawlers.visits_per_s)
+    assert costs is not None
+    assert costs.tolist() == [1000.0, 1.0, 1000.0]
+    small = replace(sized, size_bytes=np.full(3, 1000.0))
+    assert small.server_costs is small.crawler_costs(10.0) is None
+
+
+def test_crawlers_may_have_a_speed_each() -> None:
+    unlike = Crawlers.of_speeds([10.0, 4.0, 1.0])
+    assert (unlike.count, unlike.visits_per_s, unlike.each_pages_per_s) == (3, 15.0, (10.0, 4.0, 1.0))
+    assert Crawlers.of_speeds([2.0, 2.0]) == Crawlers(2, 2.0)
+    with pytest.raises(UsageError, match="both must be > 0"):
+        Crawlers.of_speeds([1.0, 0.0])
 
 
 def test_crawlers_do_something() -> None:

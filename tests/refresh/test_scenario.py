@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from teia.errors import UsageError
-from teia.refresh.model import DAY_S, RefreshWorld
+from teia.refresh.model import DAY_S, Crawlers, RefreshWorld
 from teia.refresh.scenario import draw_world, read_scenario
 
 HEADER = "page,server,weight,rate_per_day\n"
@@ -36,6 +36,16 @@ def test_a_file_becomes_a_world(tmp_path: Path) -> None:
     assert world.size_bytes.tolist() == [100.0, 0.0, 7.0]
 
 
+def test_a_file_may_describe_crawlers_and_servers(tmp_path: Path) -> None:
+    """P1: speeds of crawlers, speeds and delays of servers; what it does not describe has the given ones."""
+    text = "#crawler,10\n#crawler, 2.5\n#server,y,5e5,60\n#server,x,1e6\n" + HEADER + "a,x,1,1\nb,y,1,1\nc,z,1,1\n"
+    scenario = read_scenario(written(tmp_path, text))
+    world = scenario.world(horizon_s=10.0, politeness_s=15.0, bytes_per_s=1234.0, crawlers=Crawlers(1, 1.0))
+    assert world.crawlers.each_pages_per_s == (10.0, 2.5)
+    assert world.bytes_per_s.tolist() == [1e6, 5e5, 1234.0]
+    assert world.politeness_s.tolist() == [15.0, 60.0, 15.0]
+
+
 def test_pages_that_are_numbers_have_these_as_ids(tmp_path: Path) -> None:
     scenario = read_scenario(written(tmp_path, HEADER + "10,x,1,1\n9,x,1,1\n"))
     world = scenario.world(horizon_s=10.0, politeness_s=1.0)
@@ -57,6 +67,12 @@ def test_pages_that_are_numbers_have_these_as_ids(tmp_path: Path) -> None:
         (HEADER + "a,x,1,1\na,y,1,1\n", "line 3: duplicate page a"),
         (HEADER + "a,,1,1\n", "line 2: missing name of the server"),
         (HEADER + ",x,1,1\n", "line 2: missing name of the page"),
+        ("#crawler,0\n" + HEADER, "line 1: must be #crawler,PAGES_PER_S or #server"),
+        ("#crawler,1\n#server,x\n" + HEADER, "line 2: must be #crawler"),
+        ("#server,x,1\n#server,x,2\n" + HEADER + "a,x,1,1\n", "line 2: must be #crawler.*once for each name"),
+        ("#robot,1\n" + HEADER, "line 1: must be #crawler"),
+        ("#server,y,1\n" + HEADER + "a,x,1,1\n", "server y has no pages"),
+        ("#crawler,1\n" + HEADER + "a,x,1\n", "line 3: 3 fields instead of 4"),
     ],
 )
 def test_a_broken_row_is_named(tmp_path: Path, text: str, words: str) -> None:

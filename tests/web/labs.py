@@ -31,7 +31,7 @@ from .conftest import Web
 def report_of(policies: Sequence[str] = ("psp", "edf"), days: float = 1.0, **world: Any) -> dict[str, Any]:
     """What `teia lab simulate --json` prints of a small world."""
     shape: dict[str, Any] = {"horizon_s": 86_400.0, "politeness_s": 5.0, "budget": None}
-    shape |= {"crawlers": make_crawlers(2, 1.0)}
+    shape |= {"crawlers": make_crawlers(2, "1")}
     made = draw_world(np.random.default_rng(1), pages=60, servers=3, **{**shape, **world})
     request = SimulationRequest(",".join(policies), days)
     return compare(made, [], request, WallClock(), lambda _: None) | {"rate_unit": "day", "theta": 1.0}

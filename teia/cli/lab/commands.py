@@ -48,6 +48,9 @@ def plan(
         int | None, typer.Option(metavar="N", min=0, help="Total number of visits; unlimited by default.")
     ] = None,
     policy: Annotated[str, typer.Option(metavar="NAME", help="Policy: psp, psp-centred, mp2, m-wolf …")] = "psp",
+    bytes_per_s: Annotated[
+        float, typer.Option(metavar="B", min=1.0, help="Speed of servers, where the file does not say it.")
+    ] = 1e6,
     as_json: AsJson = False,
     supervised: Supervised = False,
 ) -> None:
@@ -66,6 +69,7 @@ def plan(
         politeness_s=politeness_s,
         budget=budget,
         clock=WallClock(),
+        bytes_per_s=bytes_per_s,
         progress=progress,
     )
     if as_json:

@@ -35,8 +35,14 @@ def simulate(
     policy: Annotated[
         str, typer.Option(metavar="NAME,NAME", help="Policies to simulate; see docs/refresh.md for all names.")
     ] = "psp,mp2,m-wolf,edf",
-    crawlers: Annotated[int, typer.Option(metavar="K", min=1, help="Number of identical crawlers.")] = 10,
-    pages_per_s: Annotated[float, typer.Option(metavar="X", help="Pages per second of each crawler.")] = 10.0,
+    crawlers: Annotated[int | None, typer.Option(metavar="K", min=1, help="Number of crawlers; 10 by default.")] = None,
+    pages_per_s: Annotated[
+        str | None,
+        typer.Option(metavar="X[,X]", help="Pages per second of all crawlers, or of each; 10 by default."),
+    ] = None,
+    bytes_per_s: Annotated[
+        float, typer.Option(metavar="B", min=1.0, help="Speed of servers, where a scenario file does not say it.")
+    ] = 1e6,
     politeness_s: Annotated[float, typer.Option(metavar="P", help="Delay between visits to a server.")] = 15.0,
     horizon_h: Annotated[float, typer.Option(metavar="H", help="Period that one plan covers, in hours.")] = 24.0,
     days: Annotated[
@@ -70,7 +76,7 @@ def simulate(
         "crawlers": make_crawlers(crawlers, pages_per_s),
     }
     made_up = {"theta": theta, "rates": rates, "weights": weights, "rate_unit_s": UNIT_S[rate_unit]}
-    world, names_of = _world(scenario, pages, servers, seed, shape, made_up)
+    world, names_of = _world(scenario, pages, servers, seed, shape, made_up, bytes_per_s)
     names = names_of(world) if visits is not None else []
     progress = Progress(supervised)
     result = compare(world, names, request, WallClock(), progress.report_step, progress.report_share)
@@ -87,6 +93,7 @@ def _world(
     seed: int,
     shape: dict[str, Any],
     made_up: dict[str, Any],
+    bytes_per_s: float,
 ) -> tuple[RefreshWorld, Callable[[RefreshWorld], list[str]]]:
     """Return the world to simulate, read from a file or generated, and a function for the names of its pages."""
     import numpy as np
@@ -97,7 +104,9 @@ def _world(
         if pages is not None or servers is not None:
             raise UsageError("--scenario cannot be combined with --pages and --servers")
         read = read_scenario(scenario)
-        return read.world(**shape), read.names_of
+        if read.crawlers and shape["crawlers"] is not None:
+            raise UsageError("--crawlers and --pages-per-s cannot be combined with crawlers in the scenario file")
+        return read.world(**shape, bytes_per_s=bytes_per_s), read.names_of
     if pages is None or servers is None:
         raise UsageError("missing pages; use --scenario FILE.csv, or --pages N --servers M")
     world = draw_world(np.random.default_rng(seed), pages=pages, servers=servers, **shape, **made_up)

@@ -10,7 +10,8 @@ does not change the best next action. The first two are over the world's horizon
     timetable_staleness  InfCrawlers: no bound but the result of a timetable if every visit is on time
     compute_bounds    all of them beside simulated policies, over the whole time that was simulated
 
-For small worlds `slotprice` has a bound that is nearly tight.
+For small worlds `slotprice` has a bound that is nearly tight. In all bounds but the steady optimum transfers take no
+time, so they are bounds where pages have sizes too, and less tight there.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def weak_politeness(world: RefreshWorld, caps: CapRule = "ceil") -> float:
     `caps="floor"` gives WP as printed in the paper. That is not a bound where T/P is not a whole number, because one
     more visit may fit.
     """
+    world = replace(world, size_bytes=np.zeros(len(world)))
     free = world.politeness_s == 0 if caps != "none" else np.ones(world.servers, dtype=np.bool_)
     if world.budget is not None or not free.any():
         return float(world.weight @ even_staleness(world, plan_counts(world, caps=caps)))

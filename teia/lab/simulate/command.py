@@ -54,10 +54,22 @@ def with_budget(world: RefreshWorld) -> RefreshWorld:
     return replace(world, budget=int(world.crawlers.visits_per_s * world.horizon_s))
 
 
-def make_crawlers(count: int, pages_per_s: float) -> Crawlers:
-    if not math.isfinite(pages_per_s):
-        raise UsageError(f"--pages-per-s: {pages_per_s:g} must be > 0")
-    return Crawlers(count, pages_per_s)
+def make_crawlers(count: int | None, pages_per_s: str | None) -> Crawlers | None:
+    """Return crawlers of one speed, or one of each speed in a list; None if nothing is said of them."""
+    if count is None and pages_per_s is None:
+        return None
+    usual = Crawlers()
+    try:
+        speeds = [float(speed) for speed in (pages_per_s or str(usual.pages_per_s)).split(",")]
+    except ValueError:
+        speeds = []
+    if not speeds or not all(map(math.isfinite, speeds)):
+        raise UsageError(f"--pages-per-s: {pages_per_s} must be > 0, or several such numbers with commas between them")
+    if len(speeds) == 1:
+        return Crawlers(usual.count if count is None else count, speeds[0])
+    if count not in (None, len(speeds)):
+        raise UsageError(f"--pages-per-s: {len(speeds)} speeds for {count} crawlers")
+    return Crawlers.of_speeds(speeds)
 
 
 def compare(
@@ -99,7 +111,11 @@ def compare(
         },
         "pages": len(world),
         "servers": world.servers,
-        "crawlers": {"count": world.crawlers.count, "pages_per_s": world.crawlers.pages_per_s},
+        "crawlers": {
+            "count": world.crawlers.count,
+            "pages_per_s": world.crawlers.pages_per_s,
+            "each_pages_per_s": list(world.crawlers.speeds),
+        },
         "horizon_s": world.horizon_s,
         "length_s": settings.length_s,
         "budget": world.budget,
@@ -117,6 +133,7 @@ def _result(outcome: PolicyResult, settings: SimulationSettings) -> dict[str, An
     result: dict[str, Any] = {
         "staleness": outcome.staleness,
         "visits": outcome.visits,
+        "bytes": outcome.bytes,
         "late_p99_s": round(outcome.lateness.quantile_s(0.99), 3),
         "age_s": outcome.age_s,
         "embarrassment": outcome.embarrassment,

@@ -14,7 +14,6 @@ from teia.lab.simulate.timeline import (
     Visits,
     servers_with_work,
     slot_offsets,
-    transfer_s,
 )
 from teia.refresh.formulas import BLOCK
 from teia.refresh.merge import Timetable
@@ -40,7 +39,7 @@ class CompiledTimeline:
             world.weight,
             world.rate,
             world.age_s,
-            transfer_s(world),
+            world.transfer_s,
             world.politeness_s,
             world.crawlers.count,
             1.0 / world.crawlers.pages_per_s,
@@ -109,8 +108,10 @@ class CompiledTimeline:
 
 
 def make_timeline(world: RefreshWorld, modifications: Modifications | None = None) -> Timeline:
-    """Return the fastest timeline that can hold the world."""
-    # The compiled loop numbers pages by 32-bit integers.
-    if len(world) >= 1 << 31:
+    """Return the fastest timeline that can hold the world.
+
+    The compiled loop numbers pages by 32-bit integers, knows crawlers of one speed, and no costs of large pages.
+    """
+    if len(world) >= 1 << 31 or world.crawlers.speeds or world.server_costs is not None:
         return PlainTimeline(world, modifications)
     return CompiledTimeline(world, modifications)

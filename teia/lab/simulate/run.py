@@ -74,6 +74,7 @@ class PolicyResult:
     policy: str
     length_s: float
     visits: int = 0
+    bytes: float = 0.0
     stale_s: float = 0.0
     aged_s2: float = 0.0
     embarrassing_s: float = 0.0
@@ -146,6 +147,7 @@ class _Simulation:
         self._outcome = PolicyResult(policy.name, settings.length_s)
         self._window = Window(world, 0.0)
         self._plan: Plan | None = None
+        self._has_sizes = bool(world.size_bytes.any())
         # What a policy that learns knows: visits that found a change, up to the last plan, and the time of the last.
         self._seen: Numbers | int = 0
         self._changed_s = -world.changed_ago_s if world.changed_ago_s is not None else np.full(len(world), -np.inf)
@@ -182,6 +184,7 @@ class _Simulation:
         in_order = self._timeline.run(end_s) if on_visits is not None else None
         for visits in self._timeline.run_in_parts(end_s) if in_order is None else (in_order,):
             outcome.visits += len(visits.page)
+            outcome.bytes += float(self._world.size_bytes[visits.page].sum()) if self._has_sizes else 0.0
             outcome.lateness.add(visits.late_s)
             self._window.add(visits)
         if end_s in self._days_s:

@@ -14,7 +14,8 @@ all would need a crawler at the same moment. Every slot is used, for the page th
 server that is visited every P, a slot is lost. When one slot per server is lost, an idle crawler takes the next slot of
 some other server early.
 
-A crawler is busy for the time of one page at its speed, or for the transfer time of its server if that is more. The
+A crawler is busy for the time of one page at its speed, or for the transfer time of its server if that is more; of
+several idle crawlers the fastest gets the page. The server is busy for P or for the transfer, whichever is longer. The
 copy is as fresh as the page was when the request began. Ties in time are broken by the number of the server.
 """
 
@@ -92,13 +93,6 @@ class Timeline(Protocol):
         """Continue to `until_s` and yield the visits, in order per server. Each part overwrites the previous one."""
 
 
-def transfer_s(world: RefreshWorld) -> Floats:
-    """Return the time each page's server takes to send it."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        seconds = world.size_bytes / np.repeat(world.bytes_per_s, world.pages_per_server)
-    return np.where(world.size_bytes > 0, seconds, 0.0)
-
-
 def slot_offsets(plan: Intervals | ByValue) -> Floats:
     """Return the first slot of each server, so that those of neighbours are far apart."""
     part = (np.arange(1, len(plan.slot_s) + 1) * GOLDEN) % 1.0
@@ -126,14 +120,17 @@ class PlainTimeline:
         self.fresh_weight, self.fresh_area = 0.0, 0.0
         self._world = world
         self._row = dict(zip(world.page.tolist(), range(len(world)), strict=True))
-        self._transfer_s = transfer_s(world).tolist()
+        self._transfer_s = world.transfer_s.tolist()
+        costs = world.server_costs
+        self._cost: list[float] = [1.0] * len(world) if costs is None else costs.tolist()
         self._politeness_s = world.politeness_s.tolist()
-        self._service_s = 1.0 / world.crawlers.pages_per_s
+        self._service_s = [1.0 / speed for speed in world.crawlers.each_pages_per_s]
         self._events: list[tuple[float, Event, int]] = []
         self._waiting: list[tuple[float, int]] = []
         self._ready: list[tuple[float, int]] = []
         self._allowed_s = [-math.inf] * world.servers
-        self._idle = 0
+        # Idle crawlers by the time they take for a page: the fastest gets the next one.
+        self._idle: list[tuple[float, int]] = []
         self._allowed_visits = 0
         # The time of the one valid wake-up; other SCHEDULER_READY events in the heap are outdated.
         self._wakes_s = math.inf
@@ -147,7 +144,7 @@ class PlainTimeline:
         self._plan = plan
         self._queues: list[PlanQueue] = [make_queue(plan, world, server, now_s) for server in range(world.servers)]
         self._waiting, self._ready = [], []
-        self._made_by_plan, self._slots_per_s = 0, 0.0
+        self._made_by_plan, self._slots_per_s = 0.0, 0.0
         if not isinstance(plan, Timetable):
             self._nominal_s: list[float] = (now_s + slot_offsets(plan)).tolist()
             self._slot_s: list[float] = plan.slot_s.tolist()
@@ -175,7 +172,7 @@ class PlainTimeline:
             elif event is Event.STATISTICS:
                 break
             elif event is Event.CRAWLER_FREE:
-                self._idle += 1
+                heappush(self._idle, (self._service_s[number], number))
                 self._assign(now_s)
             elif now_s == self._wakes_s:  # an outdated wake-up is ignored
                 self._wakes_s = math.inf
@@ -249,23 +246,24 @@ class PlainTimeline:
     def _visit(self, server: int, now_s: float, key_s: float) -> None:
         queue = self._queues[server]
         due = queue.next(now_s)
-        # The slot is used up even if the queue has no page for it.
+        row = -1 if due is None else self._row[due.page]
+        cost = 1.0 if due is None else self._cost[row]
+        # The slot is used up even if the queue has no page for it; a large page takes several.
         if not isinstance(self._plan, Timetable):
-            self._nominal_s[server] += self._slot_s[server]
+            self._nominal_s[server] += cost * self._slot_s[server]
         if due is not None:
             queue.record_visit(due.page, now_s)
-            row = self._row[due.page]
             # A page chosen by value is due at any time, so lateness is counted from its slot.
             due_s = key_s if isinstance(self._plan, ByValue) else due.due_s
             self._made.append((row, now_s, max(0.0, now_s - due_s), float(self.fresh_s[row])))
             self.fresh_s[row] = now_s
             if self._changes is not None:
                 self._changes.note_visit(row, now_s)
-            self._idle -= 1
+            service_s, crawler = heappop(self._idle)
             self._allowed_visits -= 1
-            self._made_by_plan += 1
+            self._made_by_plan += cost
             sent_s = self._transfer_s[row]
-            self._push(now_s + max(self._service_s, sent_s), Event.CRAWLER_FREE, 0)
+            self._push(now_s + max(service_s, sent_s), Event.CRAWLER_FREE, crawler)
             self._allowed_s[server] = earliest_after(now_s, max(self._politeness_s[server], sent_s))
         self._enqueue(server, now_s)
 

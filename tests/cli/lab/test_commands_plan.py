@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Teia
 
 PAGES = "page,server,weight,rate_per_day\nb,x,1,1\na,x,1,1\nstill,y,2,0\nwild,y,1,inf\nquick,y,1,30\n"
@@ -37,6 +39,21 @@ def test_every_kind_of_plan_can_be_written(teia: Teia, tmp_path: Path) -> None:
         rows = [line.split(",") for line in (tmp_path / "counts.csv").read_text().splitlines()[1:]]
         assert all(int(count) == len([time for time in times.split(";") if time]) for _, count, times in rows)
         assert 0 < sum(int(count) for _, count, _ in rows) <= 4
+
+
+def test_a_gigabyte_costs_what_it_costs(teia: Teia, tmp_path: Path) -> None:
+    """P1: ten seconds at 100 MB/s are a third of a delay; 1,000 s at the usual 1 MB/s leave time for three visits."""
+    sized = "#crawler,2\n#crawler,1\n#server,x,1e8\npage,server,weight,rate_per_day,size_bytes\n"
+    sized += "big,x,1,9,1e9\nsmall,x,1,9,1000\nhuge,y,1,9,1e9\ntiny,y,1,9,1000\n"
+    (tmp_path / "pages.csv").write_text(sized)
+    done = teia("lab", "plan", *FLAGS, "--politeness-s", "30", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    counts = [int(line.split(",")[1]) for line in (tmp_path / "counts.csv").read_text().splitlines()[1:]]
+    assert counts[:2] == [60, 60]
+    assert counts[2] == 3
+    assert counts[2] * 1000 / 30 + counts[3] == pytest.approx(120, abs=1)
+    assert (result["budget"], result["bytes"]) == (3 * 3600, 1e9 * (60 + counts[2]) + 1000 * (60 + counts[3]))
 
 
 def test_a_broken_row_is_one_line_with_its_number(teia: Teia, tmp_path: Path) -> None:

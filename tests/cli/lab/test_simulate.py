@@ -60,6 +60,21 @@ def test_visits_that_are_written_score_what_is_printed(teia: Teia, tmp_path: Pat
     assert result["policies"]["edf"]["staleness"] == pytest.approx(stale, abs=1e-9)
 
 
+def test_crawlers_may_have_a_speed_each(teia: Teia) -> None:
+    """P1: the slower the crawlers are, the fewer visits they make."""
+    quick, slow = (
+        simulated(teia, *SMALL, "--policy", "round-robin", "--politeness-s", "1", "--pages-per-s", speeds)
+        for speeds in ("0.02,0.01", "0.002,0.001,0.001")
+    )
+    assert slow["crawlers"] == {
+        "count": 3,
+        "pages_per_s": pytest.approx(0.004 / 3),
+        "each_pages_per_s": [0.002, 0.001, 0.001],
+    }
+    assert slow["policies"]["round-robin"]["visits"] == pytest.approx(0.004 * slow["horizon_s"], abs=3)
+    assert quick["policies"]["round-robin"]["visits"] > 2 * slow["policies"]["round-robin"]["visits"]
+
+
 def test_of_several_policies_each_has_its_own_file(teia: Teia, tmp_path: Path) -> None:
     result = simulated(teia, *SMALL, "--policy", "psp,edf", "--visits", "v.csv")
     for name in ("psp", "edf"):
@@ -86,6 +101,8 @@ def test_drawn_changes_come_beside_what_is_expected(teia: Teia) -> None:
         ((*SMALL, "--process", "pareto"), "--process: 'pareto' must be poisson or mix"),
         ((*SMALL, "--days", "0"), "--days: 0 must be > 0"),
         ((*SMALL, "--pages-per-s", "0"), "both must be > 0"),
+        ((*SMALL, "--pages-per-s", "1,fast"), "--pages-per-s: 1,fast must be > 0, or several such numbers"),
+        ((*SMALL, "--crawlers", "3", "--pages-per-s", "1,2"), "--pages-per-s: 2 speeds for 3 crawlers"),
         ((*SMALL, "--horizon-h", "0"), "the horizon must be > 0"),
         ((*SMALL, "--politeness-s", "-1"), "delays: the value at position 0 is -1"),
         ((*SMALL, "--rates", "zipf"), "rates: 'zipf' must be uniform, or zipf:X"),

@@ -19,6 +19,7 @@ from teia.lab.simulate.run import PolicyResult, SimulationSettings, simulate
 from teia.lab.simulate.timeline import Visits
 from teia.refresh.model import DAY_S, Crawlers, RefreshWorld
 from teia.refresh.policies import POLICIES
+from teia.refresh.policy import Plan
 from teia.refresh.scenario import draw_world
 from tests.refresh.worlds import small_worlds
 
@@ -159,6 +160,31 @@ def test_ebr_has_the_least_embarrassment_and_edf_the_least_staleness() -> None:
     assert min(found, key=lambda name: found[name].embarrassment) == "ebr"
     assert min(found, key=lambda name: found[name].staleness) == "edf"
     assert found["ebr"].embarrassment < 0.8 * found["edf"].embarrassment
+
+
+@pytest.mark.parametrize("name", ["psp", "edf", "index", "azar"])
+def test_a_plan_that_counts_large_pages_keeps_more_of_the_store_fresh(name: str) -> None:
+    """P1: sizes from 2 kB to 14 GB, servers of three speeds, crawlers of two; against a plan that ignores sizes."""
+    chance = np.random.default_rng(1)
+    world = RefreshWorld.build(
+        chance.integers(0, 3, 300), chance.uniform(0.03, 3.0, 300) / 3600, weight=chance.uniform(1, 3, 300),
+        horizon_s=DAY_S, politeness_s=60.0, size_bytes=chance.lognormal(14.0, 2.5, 300), bytes_per_s=[1e6, 2e5, 1e7],
+        crawlers=Crawlers.of_speeds([1.0, 0.2]),
+    )  # fmt: skip
+    policy = POLICIES[name]
+
+    class Blind:
+        name = policy.name
+        renew_s = None
+
+        def plan(self, world: RefreshWorld) -> Plan:
+            return policy.plan(replace(world, size_bytes=np.zeros(len(world))))
+
+    settings = SimulationSettings(2 * DAY_S)
+    knows, ignores = (simulate(world, each, settings, VirtualClock(0.0)) for each in (policy, Blind()))
+    assert knows.staleness < 0.95 * ignores.staleness
+    assert steady_optimum(world) < 1.001 * knows.second_half_staleness
+    assert knows.bytes > 0
 
 
 def test_sampling_finds_the_servers_that_change_from_its_visits() -> None:

@@ -161,7 +161,7 @@ def test_slots_lost_to_busy_crawlers_are_made_up_elsewhere(make: type[PlainTimel
     assert len(visits.page) >= 3456 - world.servers - 2
 
 
-@pytest.mark.parametrize("make", TIMELINES)
+@pytest.mark.parametrize("make", [PlainTimeline, CompiledTimeline])
 def test_a_large_page_keeps_its_server_and_its_crawler_busy(make: type[PlainTimeline]) -> None:
     """P1: pages have sizes and servers speeds."""
     world = RefreshWorld.build(
@@ -170,6 +170,34 @@ def test_a_large_page_keeps_its_server_and_its_crawler_busy(make: type[PlainTime
     )  # fmt: skip
     plan = Timetable(np.array([0, 3]), np.array([0, 1, 2]), np.array([1.0, 2.0, 3.0]))
     assert run(make(world), plan, 100.0).time_s.tolist() == [1.0, 6.0, 7.0]
+
+
+def test_crawlers_of_different_speeds_share_the_visits_by_their_speeds() -> None:
+    """P1: five pages a second and one; the faster one goes first where both are idle."""
+    world = RefreshWorld.build(
+        np.arange(60), 1.0, horizon_s=20.0, politeness_s=10.0, budget=99, crawlers=Crawlers.of_speeds([1.0, 5.0])
+    )
+    at_once = Timetable(np.arange(61), np.arange(60), np.zeros(60))
+    visits = run(make_timeline(world), at_once, 20.0)
+    assert np.count_nonzero(visits.time_s < 1.99) == 2 + 10
+    assert visits.time_s[:8] == pytest.approx([0.0, 0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.0])
+    later = Timetable(np.arange(61), np.arange(60), np.repeat([0.0, 5.0, 5.1, 5.3], [1, 1, 1, 57]))
+    assert run(make_timeline(world), later, 20.0).time_s[:4] == pytest.approx([0.0, 5.0, 5.1, 5.3])
+
+
+def test_a_large_page_takes_as_many_slots_as_it_costs() -> None:
+    """P1: ten seconds of transfer are ten of the server's visits; other pages have the rest, a second apart."""
+    world = RefreshWorld.build(
+        [0] * 3, 0.05, horizon_s=1000.0, politeness_s=1.0, size_bytes=[10_000, 0, 0], bytes_per_s=1000.0, budget=5000,
+        crawlers=Crawlers(3, 10.0),
+    )  # fmt: skip
+    for name in ("edf", "psp"):
+        visits = run(make_timeline(world), POLICIES[name].plan(world), world.horizon_s)
+        after = np.diff(visits.time_s)
+        assert after[visits.page[:-1] == 0].min() >= 10.0
+        assert np.median(after[visits.page[:-1] != 0]) == pytest.approx(1.0, abs=0.3)
+        each = np.bincount(visits.page, minlength=3)
+        assert 0.15 < each[0] / each[1] < 0.5
 
 
 @pytest.mark.parametrize("make", TIMELINES)
