@@ -36,13 +36,8 @@ def simulate(
         str, typer.Option(metavar="NAME,NAME", help="Policies to simulate; see docs/refresh.md for all names.")
     ] = "psp,mp2,m-wolf,edf",
     crawlers: Annotated[int | None, typer.Option(metavar="K", min=1, help="Number of crawlers; 10 by default.")] = None,
-    pages_per_s: Annotated[
-        str | None,
-        typer.Option(metavar="X[,X]", help="Pages per second of all crawlers, or of each; 10 by default."),
-    ] = None,
-    bytes_per_s: Annotated[
-        float, typer.Option(metavar="B", min=1.0, help="Speed of servers, where a scenario file does not say it.")
-    ] = 1e6,
+    pages_per_s: Annotated[str | None, typer.Option(metavar="X[,X]", help="Pages per second; 10 by default.")] = None,
+    bytes_per_s: Annotated[float, typer.Option(metavar="B", min=1, help="Speed of servers not described.")] = 1e6,
     politeness_s: Annotated[float, typer.Option(metavar="P", help="Delay between visits to a server.")] = 15.0,
     horizon_h: Annotated[float, typer.Option(metavar="H", help="Period that one plan covers, in hours.")] = 24.0,
     days: Annotated[

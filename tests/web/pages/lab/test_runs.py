@@ -217,7 +217,13 @@ def test_an_experiment_shows_the_published_numbers_beside_ours(web: Web) -> None
     assert run.digest in page.text
     assert len(page.content) <= 100_000
     assert "A quick run" in page.text
-    assert set(run.files) == {"P7-gap-distributions.svg", "P7-gaps.csv", "P7-shares.csv", "REPORT.md"}
+    assert set(run.files) == {
+        "P7-gap-distributions.svg",
+        "P7-gaps.csv",
+        "P7-policies.csv",
+        "P7-shares.csv",
+        "REPORT.md",
+    }
     table = viewer.get(f"/lab/runs/{run.number}/files/P7-shares.csv")
     assert table.text.splitlines()[0] == "process,published,ours,difference"
     for name in ("run.json", "..%2Frun.json", "%2Fetc%2Fpasswd", "report.json"):
