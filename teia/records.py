@@ -40,6 +40,24 @@ class AgentRole(StrEnum):
     WANDERER = "Wanderer"
 
 
+class AgentMessage(StrEnum):
+    """Messages between these roles, as the paper names them; `teia trace` shows the one that a step sends."""
+
+    URL = "URL"
+    ANALYZE = "Analyze"
+    LINK = "Link"
+    CONTENT = "Content"
+    METADATA = "Metadata"
+    BULK = "Bulk"
+    PUT = "Put"
+    KEY = "Key"
+    JOIN = "Join"
+    REDIRECT = "Redirect"
+    IDLE = "Idle"
+    OVERFLOW = "Overflow"
+    STATE = "State"
+
+
 class Outcome(StrEnum):
     """Outcome of one request, beside the HTTP status: `outcome` is a member or the status as text ("200").
 

@@ -30,6 +30,7 @@ from teia.cluster.cells.site_homes import SiteHomes
 from teia.cluster.cells.snapshots import CannotRestore, Snapshots
 from teia.cluster.cells.split import Splitter
 from teia.cluster.cells.upkeep import Upkeep
+from teia.cluster.crawl.agent_events import AgentEvents, members
 from teia.cluster.crawl.commit import DIRECT_FORMAT, CellExchange
 from teia.cluster.crawl.finished import FinishedCheck
 from teia.cluster.crawl.limits import LimitShares, limit_reached
@@ -139,6 +140,7 @@ class Node:
         self._finished = FinishedCheck(clock)
         self._crawler: Crawler | None = None
         self._own_timeouts: OwnTimeouts | None = None
+        self._agents = AgentEvents(clock, identity.name)
         self._taken_at: dict[int, float] = {}
         self._objects: Objects | None = None
         self._index: NodeIndex | None = None
@@ -280,6 +282,7 @@ class Node:
                 region=identity.region, capacity=identity.capacity, collection=self._shared,
             )
         )  # fmt: skip
+        self._agents.note_join()
         try:
             await self._run_in_session(session, owners, wire, agreement, config, copies)
         finally:  # after any error: a session without an end would block the name
@@ -331,6 +334,7 @@ class Node:
         tasks = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
         file_writer = NodeFileWriter(self._root, self._collection, starts, self._clock)
         file_writer.wanted_owner = lambda cell: next(iter(order(cell, session.alive())), "")
+        file_writer.on_move = self._agents.note_move
         file_writer.move_reason = lambda cell, giver: why_moved(overrides.ring, cell, giver)
         self._between = BetweenRuns(self._clock)
         self._shares = LimitShares(session, lambda: owner.cells, self._clock.ticks_s())
@@ -398,6 +402,7 @@ class Node:
 
     def _note_taken(self, cell: int) -> None:
         self._taken_at[cell] = self._clock.ticks_s()
+        self._agents.note_taken(cell)
 
     # -- a shift -------------------------------------------------------------------------------------------
 
@@ -412,12 +417,13 @@ class Node:
         opened = partial(
             open_owned, logs=logs, starts=self._starts, thread=self._thread, may_fetch=owner.may_fetch,
             taken_at=dict(self._taken_at), leases=leases, shares=self._shares,
-            analyze=partial(self._analyzer, config, session),
+            analyze=partial(self._analyzer, config, session), agents=self._agents,
         )  # fmt: skip
         zygote = ZygoteProcess.start(answer_reader)  # it gets ready while the cells are brought up
         try:
             for cell, commits in (await self._thread.call(upkeep.copies.open_all(logs))).items():
                 _log.info("cell=%d caught up commits=%d", cell, commits)
+                self._agents.note_caught_up(cell, commits)
             # A file that was split before the agreement says so must not be opened as if it were whole.
             for cell in logs:
                 await self._thread.call(self._splitter.check(upkeep.copies.folders[cell], self._starts))
@@ -544,6 +550,9 @@ class Node:
         pages = dict(ownership.exchange.stored)
         stored = {str(cell): count for cell, count in pages.items()}
         claims = self._shares.claim(crawl.config.limits.pages, self._clock.ticks_s(), pages, crawl.open_pages)
+        numbers = [cell.number for cell in cells]
+        self._agents.note_members(members(session.alive()), numbers)
+        self._agents.note_state(busy, load["queued"], numbers)
         session.set_report(
             load, {str(cell.number): cell.frontier.known for cell in cells}, queued, busy, stored, claims,
             ownership.exchange.arrivals.batches_by_node(),

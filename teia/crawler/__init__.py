@@ -20,6 +20,7 @@ links               links of a page that are followed, and all as the archive ke
 order_hints         hints for orders that judge links
 pagerank_order      PageRank scores for the order `pagerank`
 fetch_rows          rows of the fetch log
+agent_log           owners of a cell, hand-overs and load states, for `teia trace`
 lookup              a collection opened for reading: a URL, its history, captures and links; names of one site
 write_cdxj          CDXJ for closed WARC files
 proxy_collector     fetch announced pages through the operator's cache (C7)

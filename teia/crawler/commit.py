@@ -29,6 +29,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Protocol
 
 from teia.clock import Clock
+from teia.crawler.agent_log import AgentLog
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.content_seen import ContentSeen
@@ -200,6 +201,7 @@ class Committer:
         self.content_seen: ContentSeen | None = None
         self.refresh: Refresh | RevisitAll | None = None
         self.steps: Sequence[CommitStep] = ()
+        self.agents = AgentLog(clock)
         self.visit_requests = VisitRequests(cells, starts, clock)
         self.bulk = BulkWork(cells, clock)
         self.announced: Announcements | None = None
@@ -349,6 +351,7 @@ class Committer:
                     for step in self.steps:
                         step.enter_cell(cell, result)
                     self._record(cell, visits, stored, result)
+                    self.agents.write(cell.number, cell.frontier)
                     for step in self.steps:
                         step.leave_cell(cell, visits)
         except BaseException:
@@ -417,7 +420,7 @@ class Committer:
         result: CommitResult,
     ) -> None:
         """Settle the crawl's own visits, gather their links, and write their rows of the fetch log."""
-        rows = []
+        rows, committed_s = [], self._clock.now_s()
         changes = cell.frontier.last_change()
         for visit in visits:
             archived = visit.capture = capture_location(visit, stored.get(visit))
@@ -432,7 +435,7 @@ class Committer:
             if self._order.stores_trails and note_read(cell, visit, self._clock.now_s()):
                 result.note_hosts(cell, [(visit.queue.host_id, visit.queue.host)])
             self._gather(cell, links, visit)
-            rows.append(log_row(visit, archived))
+            rows.append(log_row(visit, archived, committed_s))
         write_log(cell.frontier, rows)
 
     def _settle(self, cell: Cell, visit: ActiveVisit, archived: CaptureLocation) -> list[RowKey]:

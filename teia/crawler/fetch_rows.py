@@ -15,6 +15,7 @@ import msgspec
 
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.old_names import NEW_NAMES_FORMAT
 from teia.frontier.cell.rows import CaptureLocation
 from teia.frontier.tables import pending_log
 from teia.records import Outcome
@@ -42,12 +43,15 @@ ROLL_OUT_AT_END = 5_000
 A collection that is crawled a little every hour would have thousands of small files otherwise.
 """
 
+_OLD_COLUMNS = FetchRow._fields.index("images")
+"""Number of columns that nodes of the version before can read."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(FetchRow).decode
 _CODES = {outcome.value: outcome.tarantula_code for outcome in Outcome}
 
 
-def log_row(visit: ActiveVisit, archived: CaptureLocation) -> FetchRow | None:
+def log_row(visit: ActiveVisit, archived: CaptureLocation, committed_s: float) -> FetchRow | None:
     """Return the row for a request that was sent; None for a URL that was settled without one."""
     fetched, item, result = visit.fetched, visit.item, visit.result
     if fetched is None:
@@ -88,13 +92,17 @@ def log_row(visit: ActiveVisit, archived: CaptureLocation) -> FetchRow | None:
         warc_file=archived.file or None,
         warc_offset=archived.offset if archived.file else None,
         warc_length=archived.length if archived.file else None,
+        parsed=visit.parsed_s,
+        committed=committed_s,
         **known,  # type: ignore[arg-type]  # each value has the type of its field
     )
 
 
 def write_log(frontier: FrontierCell, rows: Iterable[FetchRow | None]) -> None:
-    """Store rows with the frontier, inside its transaction."""
-    pending_log.append(frontier, (_encode(row) for row in rows if row is not None))
+    """Store rows with the frontier, inside its transaction; without the newest columns while older nodes read them."""
+    is_mixed = frontier.journal is not None and frontier.journal.format < NEW_NAMES_FORMAT
+    columns = _OLD_COLUMNS if is_mixed else len(FetchRow._fields)
+    pending_log.append(frontier, (_encode(row[:columns]) for row in rows if row is not None))
 
 
 def log_part(frontier: FrontierCell, folder: Path) -> LogPart:

@@ -2,8 +2,8 @@
 
 A URL's way, with the roles of A1 that do each step:
 
-    HostQueue --Frontier: next host--> serve --Downloader--> fetched --LinkExtractor, ContentExtractor,
-    MetadataExtractor in a parse child--> read --URLScheduler, Bulk, Take in the group commit--> HostQueue
+    HostQueue --Frontier: next host--> serve --Downloader--> fetched --Analyzer: speed; URLScheduler--> parse child
+    --LinkExtractor, ContentExtractor, MetadataExtractor--> read --Bulk, Distributor, Take in the commit--> HostQueue
 
 The loop never parses and never waits for the disk: parse children and the commit thread do. Everything between is
 bounded: requests under way, pages waiting for a child, visits waiting for their commit. When one of them is full no new
@@ -446,7 +446,7 @@ class Crawler:
                 self._submit(crawl, visit, "store")
             return
         assert visit.fetched is not None
-        visit.result = decode_result(answer)
+        visit.result, visit.parsed_s = decode_result(answer), self._clock.now_s()
         visit.drop_bytes()
         visit.outcome = visit.outcome or visit.result.outcome
         visit.detail = visit.detail or visit.fetched.detail

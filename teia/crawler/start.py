@@ -52,7 +52,7 @@ from teia.frontier.queue.schedule import HostSchedule
 from teia.frontier.traps.watch import TrapWatch
 from teia.parse.children.pool import ChildLimits, ChildPool
 from teia.parse.children.spawn import ZygoteProcess
-from teia.records import Outcome
+from teia.records import AgentMessage, AgentRole, Outcome
 from teia.sqlite import check_format, sqlite_errors
 from teia.store.root import CellFolder, CollectionFolder, Root
 from teia.urls import split
@@ -264,11 +264,24 @@ def recover(
             park(crawl.name, error)
 
 
+def _note_start(crawl: Crawl, new_urls: int) -> None:
+    """Note for `teia trace` that this machine has the cells now; a node notes itself how it got each cell."""
+    agents, cells = crawl.committer.agents, [cell.number for cell in crawl.committer.cells]
+    if agents.node:
+        return
+    agents.note(cells, AgentRole.JOIN, "this machine crawls alone", AgentMessage.JOIN)
+    agents.note(cells, AgentRole.DISTRIBUTOR, f"all {len(cells)} cells belong to this machine")
+    what = f"links that the last run had not delivered brought {new_urls:,} new URLs"
+    agents.note(cells, AgentRole.SYNCHRONIZER, what, AgentMessage.KEY, values={"new_urls": new_urls})
+
+
 def _recover_hosts(crawl: Crawl, schedule: HostSchedule, now: float, *, was_clean: bool) -> None:
     cells = crawl.committer.cells
     with sqlite_errors(next(iter(cells)).folder.path.parent):
         # Links that were on their way at the crash come in before any URL is read.
-        crawl.committer.deliver(CommitResult())
+        delivered = CommitResult()
+        crawl.committer.deliver(delivered)
+        _note_start(crawl, delivered.new_urls)
     for cell in cells:
         with sqlite_errors(cell.frontier.path):
             crawl.budgets.load(cell.frontier)

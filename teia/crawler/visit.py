@@ -19,7 +19,7 @@ from teia.store.seen_bodies import SeenBody
 
 @dataclass(slots=True, eq=False)
 class ActiveVisit:
-    """A URL under way. `started` is in ticks; the times that are stored are in `fetched`.
+    """A URL under way. `started` is in ticks; the times that are stored are `parsed_s` and those in `fetched`.
 
     Once a child has read the answer, `fetched` keeps its metadata and drops its bytes. `is_final_robots`: this answer
     is the origin's robots.txt, not a redirect on the way to it. `is_first`: the commit found no earlier answer of
@@ -41,6 +41,7 @@ class ActiveVisit:
     outcome: str = ""
     detail: str = ""
     fetched: Fetched | None = None
+    parsed_s: float | None = None
     result: ReadResult | None = None
     verdict: RetryVerdict | None = None
     is_final_robots: bool = False

@@ -70,6 +70,8 @@ class FetchRow(NamedTuple):
     warc_length: int | None = None
     images: int | None = None
     mail_links: int | None = None
+    parsed: float | None = None
+    committed: float | None = None
 
 
 # ---- questions ------------------------------------------------------------------------------------------------------

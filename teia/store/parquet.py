@@ -72,6 +72,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("warc_length", pa.int64(), "compressed length of the record"),
     Column("images", pa.int32(), "number of image tags of a web page"),
     Column("mail_links", pa.int32(), "number of e-mail addresses that a web page links to"),
+    Column("parsed", _TIME, "time when a parse process had read the response; null without one, or if unknown"),
+    Column("committed", _TIME, "time when the visit and its links were committed; null in rows of older versions"),
 )
 SCHEMA = pa.schema([(column.name, column.arrow) for column in COLUMNS], metadata={"teia.fetchlog": VERSION})
 
@@ -86,7 +88,8 @@ def table_of(rows: Iterable[Sequence[Any]]) -> Any:
 def _array(values: Sequence[Any], column: Column) -> Any:
     if column.arrow == _TIME:
         # Arrow would take a float for microseconds and drop its fraction: pass it whole microseconds.
-        return pa.array([round(value * 1e6) for value in values], pa.int64()).cast(_TIME)
+        whole = [None if value is None else round(value * 1e6) for value in values]
+        return pa.array(whole, pa.int64()).cast(_TIME)
     if column.arrow == pa.bool_():
         return pa.array([None if value is None else bool(value) for value in values], pa.bool_())
     return pa.array(values, column.arrow)

@@ -187,6 +187,6 @@ def _import_rows(target: Target, rows: list[dict[str, Any]], source: str, positi
 
 
 def _row(row: dict[str, Any]) -> FetchRow:
-    times = {name: row[name].timestamp() for name in ("started", "ended")}
+    times = {name: row[name] and row[name].timestamp() for name in ("started", "ended", "parsed", "committed")}
     not_here: dict[str, Any] = {"run": IMPORTED_RUN, "warc_file": None, "warc_offset": None, "warc_length": None}
     return FetchRow(**{**row, **times, **not_here})

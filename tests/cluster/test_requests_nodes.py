@@ -13,9 +13,11 @@ from teia.cluster.crawl.url_requests import ASK_EVERY_S
 from teia.cluster.views.node_file import cluster_source
 from teia.cluster.views.view import ExchangeView
 from teia.collections.inbox import FetchRobots, Inbox, RequestBody, VisitPage
+from teia.crawler.lookup import Lookup
 from teia.lab.server.requestlog import RequestLogEntry
 from teia.lab.server.serve import LabServer
 from teia.store.root import open_root
+from teia.views.trace import TraceStep, trace
 from tests.crawler.webs import ScriptedWeb, WorldAnswer, html, robots, text_of
 from tests.waiting import until_async
 
@@ -44,6 +46,23 @@ def exchanges(nodes: Nodes, name: str) -> dict[tuple[str, str], ExchangeView]:
     """The links between nodes, as a node's file shows them."""
     view = cluster_source(open_root(nodes.data(name)), WallClock()).view()
     return {(each.giver, each.taker): each for each in view.links}
+
+
+def check_trace(nodes: Nodes, name: str, url: str) -> list[TraceStep]:
+    """A1: the way of a URL that another node found, by the folder of its owner; causes before effects."""
+    with Lookup(open_root(nodes.data(name)), "main") as lookup:
+        entry = lookup.find(url)
+        assert entry is not None
+        steps = trace(lookup, entry, WallClock())
+    times = [step.time for step in steps if step.time is not None]
+    assert times == sorted(times), steps
+    states = {"State", "Idle", "Overflow"}  # of the node, whenever they change
+    roles = [step.role for step in steps if step.node == name and step.message not in states]
+    way = ["Join", "Distributor", "Synchronizer", "Take", "Frontier", "Downloader", "Analyzer", "URLScheduler"]
+    firsts = [roles.index(role) for role in way]
+    assert firsts == sorted(firsts), roles
+    assert {"Stabilizer", "LinkExtractor", "ContentExtractor", "MetadataExtractor", "Bulk"} <= set(roles)
+    return steps
 
 
 def give(nodes: Nodes, name: str, *bodies: RequestBody) -> None:
@@ -81,6 +100,11 @@ def test_a_request_given_to_one_node_is_carried_out_by_the_owner(own_nats: Nats,
             )
             owners = {peer: {each.host for each in nodes.entries() if each.peer == peer} for peer in PEERS.values()}
             assert all(owners.values()), "each node owns some hosts"
+            names = {host: next(name for name in "ab" if host in owners[PEERS[name]]) for host in HOSTS}
+            host = next(host for at, host in enumerate(HOSTS) if names[host] != names[HOSTS[at - 1]])
+            giver = names[HOSTS[HOSTS.index(host) - 1]]
+            steps = check_trace(nodes, names[host], nodes.lab.url(host, "/linked"))
+            assert giver in [step.values.get("giver") for step in steps if step.role == "Take"]
             urls = [nodes.lab.url(host, "/") for host in HOSTS]
             before = nodes.asked("/robots.txt")
             assert nodes.asked("/") == nodes.asked("/broken") == dict.fromkeys(HOSTS, 1)

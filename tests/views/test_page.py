@@ -15,11 +15,13 @@ import pytest
 
 from teia.clock import VirtualClock, WallClock, iso_utc
 from teia.collections.settings import saved
-from teia.crawler.lookup import Lookup
+from teia.crawler.fetch_rows import fetch_log
+from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import StoreError
+from teia.frontier.cell.schema import BY_LINK
 from teia.store.root import Root, open_root
 from teia.urls import key_of, split
-from teia.views.links import archived_links_in
+from teia.views.links import archived_links_in, targets
 from teia.views.page import PageView, page_view, suggestions
 from teia.views.trace import trace
 from tests.crawler.crawled import Crawled
@@ -123,28 +125,53 @@ def test_an_unknown_url_comes_with_what_is_like_it(crawled: Crawled) -> None:
 
 
 def test_trace_walks_through_the_roles_in_order_with_times(crawled: Crawled) -> None:
-    url = crawled.some("200")
+    """A1: every role that a single machine has, in causal order, each with the time that its own record has."""
     with Lookup(crawled.root, "main") as lookup:
-        entry = lookup.find(url)
-        assert entry is not None
-        steps = trace(lookup, entry, WallClock())
+        entry = next(each for each in map(lookup.find, crawled.urls) if each is not None and links_away(lookup, each))
+        linked, steps = entry.url, trace(lookup, entry, WallClock())
     roles = [step.role for step in steps]
-    assert roles == [
-        "Frontier",
-        "Take",
-        "Downloader",
-        "LinkExtractor",
-        "ContentExtractor",
-        "MetadataExtractor",
-        "URLScheduler",
-        "Bulk",
-    ]
-    assert all(step.time is not None for step in steps)
-    downloader = steps[2].values
-    assert downloader["status"] == 200
-    assert downloader["rest_s"] is None or downloader["rested_s"] >= downloader["rest_s"]
-    assert steps[3].values["links"] >= len(set(crawled.truth[url]["links"]) - {url})
+    assert roles[:3] == ["Join", "Distributor", "Synchronizer"], "before any of its URLs"
+    way = roles[3:]
+    assert way == [
+        "LinkExtractor", "Bulk", "Distributor", "Take", "Frontier",
+        "Downloader", "Analyzer", "URLScheduler", "LinkExtractor", "ContentExtractor", "MetadataExtractor",
+        "Bulk", "Distributor", "Frontier",
+    ]  # fmt: skip
+    times = [step.time or "" for step in steps]
+    assert all(times)
+    assert times == sorted(times), "causes come before their effects"
+    assert [step.message for step in steps[3:]] == [
+        "Bulk", "Put", "Key", None, "URL", "Analyze", None, "Link", "Bulk", None, None, "Put", "Key", None,
+    ]  # fmt: skip
+    downloader, extractor, bulk = steps[8], steps[11], steps[14]
+    assert downloader.values["status"] == 200
+    assert downloader.values["rest_s"] is None or downloader.values["rested_s"] >= downloader.values["rest_s"]
+    assert extractor.values["links"] >= len(set(crawled.truth[linked]["links"]) - {linked})
+    row = fetched(crawled.root, linked)
+    assert [downloader.time, extractor.time, bulk.time] == [iso_utc(row[name].timestamp()) for name in TIMES]
     json.dumps([asdict(step) for step in steps])
+
+
+TIMES = ("started", "parsed", "committed")
+
+
+def fetched(root: Root, url: str) -> dict[str, Any]:
+    """The times of a URL's only visit, as the fetch log has them."""
+    with fetch_log(root, "main") as log:
+        rows = log.query(f"SELECT {', '.join(TIMES)}, ended FROM fetches WHERE url = '{url}'")
+    (row,) = rows.rows
+    found = dict(zip(rows.columns, row, strict=True))
+    assert found["started"] <= found["ended"] <= found["parsed"] <= found["committed"]
+    return found
+
+
+def links_away(lookup: Lookup, entry: UrlEntry) -> bool:
+    """Tell whether a page was found by a link alone, visited once, and links to pages of other cells."""
+    page = entry.page
+    if page is None or entry.outcome != "200" or entry.found_by != BY_LINK or page.visits != 1:
+        return False
+    links = targets(lookup.links(entry.cell, page), entry.url)
+    return any(lookup.cell_number(split(url).host) != entry.cell for url in links)
 
 
 def test_trace_of_a_url_that_may_not_be_fetched_says_why(crawled: Crawled) -> None:

@@ -107,4 +107,6 @@ def trace_url(url: Url, data: Data, collection: Collection = None, as_json: AsJs
 def _trace_line(step: TraceStep) -> str:
     # Titles and headers come from servers; a control character in one could take over the terminal.
     printable = step.what if step.what.isprintable() else "".join(c if c.isprintable() else " " for c in step.what)
-    return f"{step.time or '':{TIME_CHARS}}  {step.role:{ROLE_CHARS}}  {printable}"
+    where = f"[{step.node}] " if step.node else ""
+    sends = f" -> {step.message}" if step.message else ""
+    return f"{step.time or '':{TIME_CHARS}}  {step.role:{ROLE_CHARS}}  {where}{printable}{sends}"

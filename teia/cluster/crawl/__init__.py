@@ -2,6 +2,7 @@
 
 ownership             hosts that this node may request; open the cells that it owns
 commit                steps of the group commit: links from and to other cells
+agent_events          joins, hand-overs, load states and sites passed on, for `teia trace`
 arrivals              links that other nodes sent: counts by sender, and the lag of their merge
 signals               signals, straight to the owner of their page
 limits                limits of a whole collection, shared by nodes

@@ -41,6 +41,18 @@ class Arrivals:
                 self._merged[giver] += 1
                 self._lags.append((now, max(0.0, now_s - published_s)))
 
+    def waiting_until(self, cell: int, until: int) -> dict[str, tuple[int, float, float]]:
+        """Return the batches of a cell that wait, up to a number in the stream.
+
+        By sender: their number, and the times at which the first and the last of them were stored.
+        """
+        found: dict[str, list[float]] = {}
+        with self._lock:
+            for seq, giver, published_s in self._waiting.get(cell, ()):
+                if seq <= until:
+                    found.setdefault(giver, []).append(published_s)
+        return {giver: (len(times), min(times), max(times)) for giver, times in found.items()}
+
     def forget(self, cell: int) -> None:
         """Forget the batches of a cell that another node owns now."""
         with self._lock:

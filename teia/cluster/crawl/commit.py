@@ -17,6 +17,7 @@ from teia.clock import Clock
 from teia.cluster.cells.log import CellLost, TooLarge
 from teia.cluster.cells.open_cells import ClusterCells
 from teia.cluster.cells.site_homes import DELAY, FORWARDED, CellMessage, Departure, SiteHomes, decode_message
+from teia.cluster.crawl.agent_events import AgentEvents
 from teia.cluster.crawl.arrivals import Arrivals
 from teia.cluster.crawl.limits import STORED
 from teia.cluster.crawl.signals import store_forwarded
@@ -57,8 +58,17 @@ class CellExchange:
     Another thread fills `inbox` with (cell, number, links).
     """
 
-    def __init__(self, committer: Committer, cells: ClusterCells, starts: Sequence[int], clock: Clock) -> None:
+    def __init__(
+        self,
+        committer: Committer,
+        cells: ClusterCells,
+        starts: Sequence[int],
+        clock: Clock,
+        agents: AgentEvents | None = None,
+    ) -> None:
         self.cells = cells
+        self._agents = agents or AgentEvents(clock, "")
+        committer.agents = self._agents.log
         self._committer = committer
         self._clock = clock
         self.inbox: deque[tuple[int, int, bytes]] = deque()
@@ -235,6 +245,7 @@ class CellExchange:
             self.departures.popleft()
             self.departed.append((leaving, moved))
             if moved is not None:
+                self._agents.note_redirect(leaving.site, leaving.cell, leaving.to_cell)
                 self._forget_hosts(leaving.cell, set(moved.hosts))
                 self._reload_aliases(leaving.cell)
 
@@ -255,6 +266,7 @@ class CellExchange:
         """Merge messages inside a transaction: links count as new URLs; URLs of a site were known to another cell."""
         frontier, now_s, self._moved_urls, self._signals = cell.frontier, self._clock.now_s(), 0, []
         links_to_forward: dict[int, list[FoundUrl]] = {}
+        last = 0
         for sender, seq, message in bulks:
             # A new owner reads messages again that the file already holds.
             if seq > mail.last_received(frontier, sender):
@@ -266,10 +278,15 @@ class CellExchange:
                 )
                 if isinstance(message, SiteRows):
                     self._moved_urls += frontier.known - known
+                    if message.is_last:
+                        self._agents.note_arrival(message.site, cell.number)
                     self.arrived |= dict.fromkeys(message.names.values(), 0.0) | message.delays
                 mail.note_received(frontier, sender, seq)
+                last = seq
+        self._agents.note_received(cell.number, self.arrivals.waiting_until(cell.number, last))
         for to_cell, links in links_to_forward.items():
             mail.post(frontier, to_cell, links)
+        self._agents.log.write(cell.number, frontier)
 
     def _note_arrival(self, cell: Cell) -> None:
         if self._moved_urls:

@@ -20,6 +20,7 @@ from teia.cluster.cells.log import CellLog
 from teia.cluster.cells.open_cells import ClusterCells, opened_cell
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.site_homes import SiteHomes, long_delays
+from teia.cluster.crawl.agent_events import AgentEvents
 from teia.cluster.crawl.commit import CellExchange
 from teia.cluster.crawl.limits import LimitShares
 from teia.cluster.crawl.shared_addresses import AddressLeases
@@ -253,6 +254,7 @@ def open_owned(
     leases: AddressLeases,
     analyze: Callable[[SiteHomes], Analyzer | None],
     shares: LimitShares,
+    agents: AgentEvents,
 ) -> Iterator[list[Crawl]]:
     """Open the cells owned here (`Opened` of crawler/start.py); their files are up to their logs."""
     # A node crawls one collection.
@@ -268,7 +270,7 @@ def open_owned(
         owned = ClusterCells(cells)
 
         def own(crawl: Crawl) -> NodeOwnership:
-            exchange = CellExchange(crawl.committer, owned, starts, clock)
+            exchange = CellExchange(crawl.committer, owned, starts, clock, agents)
             analyzer = analyze(exchange.homes)
             return NodeOwnership(crawl, exchange, may_fetch, clock, taken_at, leases, shares, analyzer)
 

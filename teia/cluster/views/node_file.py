@@ -85,6 +85,8 @@ class NodeFileWriter:
     """Function that returns the node that should own a cell; empty if unknown."""
     move_reason: Callable[[int, str], str] = lambda cell, giver: ""  # noqa: ARG005
     """Function that returns the reason why a cell was to leave a node; empty if nothing was decided."""
+    on_move: Callable[[int, str, str, str], None] = lambda cell, giver, taker, why: None  # noqa: ARG005
+    """Called for each move: cell, giver, taker, reason."""
     _last: dict[int, _Last] = field(default_factory=dict)
     _moves: deque[MoveView] = field(default_factory=lambda: deque(maxlen=MOVES))
     _moved: Counter[str] = field(default_factory=Counter)
@@ -191,6 +193,7 @@ class NodeFileWriter:
             move = self._move(name, number, last, owner, urls, nodes)
             self._moves.append(move)
             self._moved[move.why] += 1
+            self.on_move(number, move.giver, move.taker, move.why)
         self._last[number] = _Last(owner, now, urls)
         to = self.wanted_owner(number)
         next_owner = to if to and to != owner else None

@@ -19,6 +19,7 @@ from teia.cluster.cells.log import CellLost, TooLarge
 from teia.cluster.cells.open_cells import ClusterCells, OwnTail, _in_thread, prepare_cells
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.site_homes import SiteHomes
+from teia.cluster.crawl.agent_events import AgentEvents
 from teia.cluster.crawl.arrivals import Arrivals
 from teia.cluster.crawl.commit import MAX_BULKS, MERGE_WITHIN_S, CellExchange
 from teia.config.sections import Config
@@ -133,7 +134,7 @@ class Listener:
         committer.cells = ClusterCells(cells)  # type: ignore[arg-type]
         committer.received, committer.merged, committer._waiting_since, committer.inbox = {}, {}, {}, deque()
         committer._clock, committer._max_bulks = self.clock, MAX_BULKS
-        committer.arrivals = Arrivals(self.clock)
+        committer.arrivals, committer._agents = Arrivals(self.clock), AgentEvents(self.clock, "a")
         committer._receive = self._take  # type: ignore[method-assign]
         committer._with_new_urls = set()
         committer._has_new_urls = lambda *_: True  # type: ignore[method-assign]

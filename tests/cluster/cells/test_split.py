@@ -19,6 +19,8 @@ from teia.cluster.cells.log import MAX_CELLS, CellLog, CellLost, NumberTaken
 from teia.cluster.cells.site_homes import AWAY, DELAY, SiteHomes
 from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.cells.split import NotWhole, Splitter, check_whole, record_split, refuse_split, request_split
+from teia.cluster.crawl.agent_events import AgentEvents
+from teia.cluster.crawl.arrivals import Arrivals
 from teia.cluster.crawl.commit import CellExchange
 from teia.cluster.members.agreement import Agreement, Split, agree, amend_agreement, current_agreement
 from teia.cluster.nats.objects import ObjectsAway
@@ -358,6 +360,7 @@ def test_links_of_many_bulks_are_passed_on_together(halves: Halves) -> None:
     with halves.open_cell(halves.owners["a"], "a") as cell:
         committer = CellExchange.__new__(CellExchange)
         committer.homes, committer._clock = SiteHomes((*STARTS, slot), [(7, cell)]), halves.nats.clock
+        committer._agents, committer.arrivals = AgentEvents(halves.nats.clock, "a"), Arrivals(halves.nats.clock)
         bulks = [(THE_STREAM, number, [found(there, number)]) for number in range(1, 201)]
         with cell.transaction():
             committer._merge(SimpleNamespace(number=7, frontier=cell), bulks, CommitResult())  # type: ignore[arg-type]
