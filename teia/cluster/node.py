@@ -52,7 +52,7 @@ from teia.cluster.placing.balancer import Balancer
 from teia.cluster.placing.choose_node import CircleOrder, OwnerOverrides, why_moved
 from teia.cluster.placing.landmarks import measure_landmarks
 from teia.cluster.placing.site_analyzer import Analyzer
-from teia.cluster.placing.site_strategies import ISOLATED, Strategy, strategy_named
+from teia.cluster.placing.site_strategies import ISOLATED, Strategy, strategy_named, with_rules
 from teia.cluster.search.forget_after_split import SplitCleanup
 from teia.cluster.search.messages import LibrarianSettings
 from teia.cluster.search.processes import NodeIndex
@@ -445,10 +445,11 @@ class Node:
             await self._thread.call(owner.release(list(away), away))
 
     def _analyzer(self, config: Config, session: NodeSession, homes: SiteHomes) -> Analyzer | None:
-        if self._strategy is None:
+        strategy = None if self._identity.strategy == ISOLATED else with_rules(self._strategy, config.placement)
+        if strategy is None:
             return None
         return Analyzer(
-            self._strategy, config.placement, self._identity.name, session.alive, homes, self._clock,
+            strategy, config.placement, self._identity.name, session.alive, homes, self._clock,
             config.archive.requisites,
         )  # fmt: skip
 

@@ -68,8 +68,8 @@ def _keys(**sections: str) -> frozenset[str]:
 LIVE = _keys(
     collection="seeds",
     scope="include exclude types queries max_depth",
-    courtesy="delay_s response_factor per_host max_hosts retry_wait_s robots robots_max_age_s max_crawl_delay_s"
-    " host_delays agreed_delays paused",
+    courtesy="delay_s response_factor small_site_factor small_site_urls per_host max_hosts retry_wait_s"
+    " robots robots_max_age_s max_crawl_delay_s host_delays agreed_delays paused",
     limits="pages seconds pages_per_host host_budgets pages_per_site redirects body_bytes decoded_bytes decoded_ratio"
     " robots_bytes url_chars url_segments links_per_page disk_free_bytes",
     parse="text processors waiting_pages waiting_bytes",
@@ -79,7 +79,8 @@ LIVE = _keys(
 """Settings that a running crawl applies at once. The others are read at its start and take effect at the next."""
 
 SHARED = _keys(
-    courtesy="delay_s response_factor per_host max_hosts robots_max_age_s max_crawl_delay_s",
+    courtesy="delay_s response_factor small_site_factor small_site_urls per_host max_hosts robots_max_age_s"
+    " max_crawl_delay_s",
     limits="robots_bytes disk_free_bytes",
     parse="waiting_pages waiting_bytes",
 )

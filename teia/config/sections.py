@@ -475,7 +475,7 @@ class ClusterSettings:
 
 @dataclass(frozen=True, slots=True)
 class PlacementSettings:
-    """Choice of the node that crawls a site, for the strategy rtt (see cluster.md)."""
+    """Choice of the node that crawls a site (see cluster.md)."""
 
     minimum_kb_s: float = setting(
         0.0,
@@ -488,6 +488,12 @@ class PlacementSettings:
     )
     again_s: float = setting(
         86_400.0, "time after which the transfer rate of a site is measured again", unit="s", at_least=1
+    )
+    rules: tuple[str, ...] = setting(
+        (),
+        "rules before the strategy of the cluster, RULE TARGET: sites that match a scope rule go to the nodes of a"
+        " region, or to a node, such as suffix:.br br",
+        of_machine=HERE,
     )
 
 

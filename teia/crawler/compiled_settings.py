@@ -25,6 +25,7 @@ from teia.frontier.queue.host_rules import agreements, budget_of, host_budgets, 
 from teia.frontier.queue.order import focused, order_named
 from teia.frontier.queue.shared_addresses import Networks
 from teia.frontier.rules.scope import COPIED, Lists, Scope, canonical_list, compile_scope, list_of, seeds_scope
+from teia.frontier.rules.site_rules import compile_site_rules
 from teia.records import Outcome
 from teia.signals.websub import parse_base_url
 from teia.urls import from_user, host_of, resolve
@@ -199,6 +200,7 @@ def check_crawl(config: Config) -> None:
     read_caches(config.signals.proxy, config.signals.caches)
     parse_base_url(config.signals.websub)
     Networks(config.courtesy.cdn_nets)
+    compile_site_rules(config.placement.rules)
     host_delays(config.courtesy.host_delays)
     agreements(config.courtesy.agreed_delays)
     host_budgets(config.limits.host_budgets)

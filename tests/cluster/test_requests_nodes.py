@@ -13,6 +13,7 @@ from teia.cluster.crawl.url_requests import ASK_EVERY_S
 from teia.cluster.views.node_file import cluster_source
 from teia.cluster.views.view import ExchangeView
 from teia.collections.inbox import FetchRobots, Inbox, RequestBody, VisitPage
+from teia.crawler.agent_log import read_events
 from teia.crawler.lookup import Lookup
 from teia.lab.server.requestlog import RequestLogEntry
 from teia.lab.server.serve import LabServer
@@ -63,6 +64,23 @@ def check_trace(nodes: Nodes, name: str, url: str) -> list[TraceStep]:
     assert firsts == sorted(firsts), roles
     assert {"Stabilizer", "LinkExtractor", "ContentExtractor", "MetadataExtractor", "Bulk"} <= set(roles)
     return steps
+
+
+async def pass_on_a_site(nodes: Nodes, host: str) -> None:
+    """A1: a rule added at run time makes the Analyzer of a pass on a site, which b then requests."""
+    rule = ("set", f"placement.rules+=host:{host} b", "--data", str(nodes.data("a")))
+    done = await asyncio.to_thread(teia, *rule)
+    assert done.returncode == 0, done.stderr
+    url = nodes.lab.url(host, "/")
+
+    def is_moved() -> bool:
+        give(nodes, "a", VisitPage(url))
+        return any(each.host == host and each.peer == PEERS["b"] and each.path == "/" for each in nodes.entries())
+
+    await until_async(is_moved, within_s=30)
+    with Lookup(open_root(nodes.data("a")), "main") as lookup:
+        events = [event for cell in lookup.cells for event in read_events(cell)]
+    assert ("Analyzer", "Redirect", host) in [(each.role, each.message, each.values.get("site")) for each in events]
 
 
 def give(nodes: Nodes, name: str, *bodies: RequestBody) -> None:
@@ -135,6 +153,7 @@ def test_a_request_given_to_one_node_is_carried_out_by_the_owner(own_nats: Nats,
             for peer, hosts in owners.items():
                 assert {each.host for each in nodes.entries() if each.peer == peer} == hosts
             assert nodes.asked("/") == dict.fromkeys(HOSTS, visits)
+            await pass_on_a_site(nodes, next(host for host in HOSTS if names[host] == "a"))
             check_one_host_at_a_time([each for each in nodes.entries() if each.peer == PEERS["a"]])
 
     run(main)

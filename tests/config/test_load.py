@@ -245,7 +245,9 @@ def test_what_leads_into_the_machine_is_marked() -> None:
     marked = {
         kind: {k for k, e in keys_of(Config).items() if e.metadata["of_machine"] == kind} for kind in (ADMIN, HERE)
     }
-    assert marked[HERE] == {"parse.processors", "refresh.weights_file", "focus.examples", "focus.others"}
+    assert marked[HERE] == {
+        "parse.processors", "refresh.weights_file", "focus.examples", "focus.others", "placement.rules",
+    }  # fmt: skip
     assert {"fetch.bind", "signals.proxy", "signals.socket", "signals.websub", "cluster.snapshots"} <= marked[ADMIN]
     assert {"fetch.allow_nets", "fetch.resolve", "fetch.dns", "courtesy.cdn_nets"} <= marked[ADMIN]
 

@@ -236,6 +236,8 @@ class CellExchange:
                     try:
                         with frontier.transaction():
                             moved = self.homes.send(frontier, leaving)
+                            self._agents.note_redirect(leaving.site, leaving.cell, leaving.to_cell)
+                            self._agents.log.write(leaving.cell, frontier)
                     except SiteTooLarge as error:
                         _log.info("%s", error)
                     except BaseException:
@@ -245,7 +247,6 @@ class CellExchange:
             self.departures.popleft()
             self.departed.append((leaving, moved))
             if moved is not None:
-                self._agents.note_redirect(leaving.site, leaving.cell, leaving.to_cell)
                 self._forget_hosts(leaving.cell, set(moved.hosts))
                 self._reload_aliases(leaving.cell)
 

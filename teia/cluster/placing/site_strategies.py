@@ -12,7 +12,7 @@ A strategy only names the node it wants. Other modules move the site (site_analy
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import inf
 from pathlib import Path
@@ -27,6 +27,7 @@ from teia.cluster.members.session import NodeState
 from teia.cluster.placing.countries import Countries, open_countries, place_named
 from teia.config.sections import PlacementSettings
 from teia.errors import ClusterError
+from teia.frontier.rules.site_rules import SiteRule, compile_site_rules
 
 GEO, RTT, ISOLATED = "geo", "rtt", "isolated"
 STRATEGIES = (HASH, GEO, RTT, ISOLATED)
@@ -172,6 +173,34 @@ class Rtt:
     @staticmethod
     def _node_in(zone: str, observed: ObservedSite) -> str:
         return owner_among(observed.site, (node for node in observed.nodes.values() if zone_of(node) == zone))
+
+
+class Chain:
+    """The rules of users one after the other, then the strategy of the cluster (a chain of responsibility).
+
+    The first rule that matches a site decides, if a node of its target is there.
+    """
+
+    def __init__(self, rules: Sequence[SiteRule], strategy: Strategy | None) -> None:
+        self.measures = strategy is not None and strategy.measures
+        self._rules, self._strategy = rules, strategy
+
+    def choose_node(self, observed: ObservedSite) -> str:
+        for rule in self._rules:
+            nodes = [node for node in observed.nodes.values() if _is_target(node, rule.target)]
+            if nodes and rule.matches(f"http://{observed.site}/"):
+                return "" if observed.here in nodes else owner_among(observed.site, nodes)
+        return "" if self._strategy is None else self._strategy.choose_node(observed)
+
+
+def _is_target(node: NodeState, target: str) -> bool:
+    """Tell whether a rule means a node: by its name, or one of the places in its region."""
+    return target == node.name or target.upper() in {place.strip().upper() for place in node.region.split(",")}
+
+
+def with_rules(strategy: Strategy | None, settings: PlacementSettings) -> Strategy | None:
+    """Return a strategy behind the rules of the settings; None if there is neither."""
+    return Chain(compile_site_rules(settings.rules), strategy) if settings.rules else strategy
 
 
 def strategy_named(name: str, settings: PlacementSettings, countries: Path | None) -> Strategy | None:

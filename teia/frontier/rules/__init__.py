@@ -2,5 +2,6 @@
 
 scope       scope rules
 rule_lists  long lists of rules
+site_rules  rules that name the node of a site
 lint        warnings about rules
 """

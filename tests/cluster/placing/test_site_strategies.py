@@ -18,6 +18,7 @@ from teia.cluster.placing.site_strategies import (
     forwarding_nodes,
     owner_among,
     strategy_named,
+    with_rules,
     zone_of,
 )
 from teia.config.sections import PlacementSettings
@@ -44,6 +45,28 @@ def test_geo_sends_a_site_to_a_node_of_its_country() -> None:
     assert geo.choose_node(observed("x.test", "b", nodes, address="0.0.0.7")) in {"a", "c"}
     assert geo.choose_node(observed("x.test", "a", nodes, address="0.0.0.250")) == ""
     assert geo.choose_node(observed("x.test", "a", nodes, address="9.9.9.9")) == ""
+
+
+def test_rules_of_users_come_one_after_the_other_and_then_the_strategy() -> None:
+    """A1: the Analyzer's chain of rules; a rule whose target is not there leaves the site to the next."""
+    countries = Countries([(0, 99, "BR"), (100, 199, "PT")], [])
+    nodes = nodes_of(a="br", b="PT,ES", c="jp")
+    rules = ("domain:x.test nowhere", "domain:x.test c", "suffix:.es ES", "py:tests.cluster.placing.rules.is_odd a")
+    chain = with_rules(Geo(countries), PlacementSettings(rules=rules))
+    assert chain is not None
+    assert not chain.measures
+    assert chain.choose_node(observed("x.test", "a", nodes, address="0.0.0.7")) == "c"
+    assert chain.choose_node(observed("x.test", "c", nodes, address="0.0.0.7")) == "", "it is there"
+    assert chain.choose_node(observed("y.es", "a", nodes, address="0.0.0.7")) == "b"
+    assert chain.choose_node(observed("odd.test", "c", nodes)) == "a"
+    assert chain.choose_node(observed("z.test", "a", nodes, address="0.0.0.150")) == "b", "the strategy decides"
+    of_hash = with_rules(None, PlacementSettings(rules=("suffix:.es ES",)))
+    assert of_hash is not None
+    assert of_hash.choose_node(observed("z.test", "a", nodes)) == ""
+    assert with_rules(None, PlacementSettings()) is None
+    for wrong in ("suffix:.es", "where:there a", ""):
+        with pytest.raises(ConfigError):
+            with_rules(None, PlacementSettings(rules=(wrong,)))
 
 
 def test_geo_prefers_a_node_of_the_servers_city_then_its_state_then_its_country() -> None:
