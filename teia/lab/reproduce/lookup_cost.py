@@ -2,18 +2,25 @@
 
 The paper chooses Chord and gives theory. Here all of them are built, for up to 10,000 nodes, and queried. Peer-to-peer
 systems are designed so that a node need not know all others. Our circle gives that up for one hop and even shares: a
-cluster has tens of nodes, and each is notified of all of them anyway.
+cluster has tens of nodes, and each is notified of all of them anyway. Two more measurements decide between Chord by
+messages and our table (docs/decisions/0051-look-up.md): look-ups while nodes come and go, and their time over NATS.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import log, log2
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from teia.errors import LabError
 from teia.lab.lookup.can import Can
+from teia.lab.lookup.churn import measure_churn
+from teia.lab.lookup.over_nats import measure_look_ups
 from teia.lab.lookup.overlay import Overlay, random_key
 from teia.lab.lookup.pastry import BASE, LEAVES_A_SIDE, Pastry
 from teia.lab.lookup.rings import chord_ring, finger_ring, one_hop_ring
@@ -24,6 +31,10 @@ SIZES = (10, 30, 100, 300, 1_000, 3_000, 10_000)
 QUICK_SIZES = (10, 100, 1_000)
 LOOK_UPS, QUICK_LOOK_UPS = 2_000, 300
 JOINS, NODES_SAMPLED = 200, 200
+CHURN_NODES, QUICK_CHURN_NODES = 100, 20
+LIFETIMES_S = (3_600.0, 600.0, 120.0)
+CHURN_S, QUICK_CHURN_S = 600, 60
+NATS_NODES, QUICK_NATS_NODES = (8, 32), (4,)
 # Sizes that the table of extremes shows.
 WORST_AT = frozenset({100, 10_000})
 
@@ -111,6 +122,8 @@ def lookup_cost(run: ExperimentInput) -> Results:
     yield known_table(found)
     yield join_table(found)
     yield spread_table(found)
+    yield churn_table(run)
+    yield times_table(run)
     yield _figure("hops", "Hops of a look-up", "hops", found, lambda cost: cost.hops, lambda kind: kind.hops)
     yield _figure("known", "Nodes that a node must know", "nodes", found, lambda cost: cost.known_nodes, lambda _: None)
 
@@ -204,6 +217,62 @@ def spread_table(found: _Found) -> Table:
         " receiving over as many givers."
     )
     return Table("spread", "Worst cases", (*COLUMNS, "measure"), tuple(rows), Message("theory"), note)
+
+
+def churn_table(run: ExperimentInput) -> Table:
+    nodes, seconds = (QUICK_CHURN_NODES, QUICK_CHURN_S) if run.quick else (CHURN_NODES, CHURN_S)
+    rows = []
+    for lifetime_s in LIFETIMES_S:
+        run.progress(f"A2: {nodes} nodes that live {lifetime_s:g} s")
+        found = measure_churn(nodes, lifetime_s, seconds, run.seed)
+        label = f"{lifetime_s:g} s"
+        values = {
+            "look-ups that end at a living owner": (found.right_by_table, found.right, found.look_ups),
+            "messages per node and second": (found.table_messages, found.messages, 1),
+            "hops": (found.look_ups, found.hops, found.look_ups),
+            "wait for silent nodes, s": (0.0, found.late_s, found.look_ups),
+        }
+        rows += [ResultRow((label, name), ours / of, chord / of) for name, (ours, chord, of) in values.items()]
+    note = (
+        f"{nodes} nodes for {seconds} s of virtual time; nodes crash after exponential lifetimes, and as many join."
+        " Chord stabilises every 5 s, and a silent point costs three requests of 1 s. Our table has a dead node until"
+        " it was silent for 15 s. Its messages are the renewals of sessions that each node receives. Links need"
+        " neither: they are sent to the subject of their cell, and wait there while it has no owner."
+    )
+    return Table(
+        "churn", "Look-ups while nodes come and go", ("lifetime", "measure"), tuple(rows), Message("Chord"), note
+    )
+
+
+def times_table(run: ExperimentInput) -> Table:
+    rows = []
+    for nodes in QUICK_NATS_NODES if run.quick else NATS_NODES:
+        run.progress(f"A2: {nodes} nodes over NATS")
+        with TemporaryDirectory() as folder:
+            look_ups = QUICK_LOOK_UPS if run.quick else LOOK_UPS
+            found = asyncio.run(measure_look_ups(Path(folder), nodes, look_ups, run.seed))
+        if found.right < look_ups:
+            raise LabError(f"{look_ups - found.right} of {look_ups} look-ups over NATS ended at a wrong node")
+        label = f"{nodes}"
+        table_ms, chord_ms = 1000 * np.array(found.table_s), 1000 * np.array(found.chord_s)
+        rows += [
+            ResultRow((label, "look-up, median, ms"), float(np.median(table_ms)), float(np.median(chord_ms))),
+            ResultRow(
+                (label, "look-up, 99th percentile, ms"),
+                float(np.percentile(table_ms, 99)),
+                float(np.percentile(chord_ms, 99)),
+            ),
+            ResultRow((label, "hops"), 1.0 - 1.0 / nodes, found.hops),
+            ResultRow((label, "messages of a node that joins"), 1.0, found.join_messages),
+        ]
+        rows.append(ResultRow((label, "one request over NATS, median, ms"), 1000 * float(np.median(found.request_s))))
+    note = (
+        "One NATS server and all points on this machine, a connection each; on a network each hop takes a round trip"
+        " more. Ours looks the owner up in memory; a node that joins writes its session once. The messages of Chord are"
+        " those that a point sent until all had joined and renewed their fingers."
+    )
+    title = "Look-ups by Chord over NATS, and in our table"
+    return Table("times", title, ("nodes", "measure"), tuple(rows), Message("Chord"), note, varies=True)
 
 
 def _harmonic(kind: OverlayKind, cost: Cost) -> float | None:

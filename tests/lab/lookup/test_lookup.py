@@ -132,9 +132,12 @@ def test_a_table_of_pastry_has_nodes_that_agree_in_one_digit_more() -> None:
 def test_a2_repeats_and_shows_theory_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("teia.lab.reproduce.lookup_cost.QUICK_SIZES", (10, 60))
     monkeypatch.setattr("teia.lab.reproduce.lookup_cost.QUICK_LOOK_UPS", 30)
+    monkeypatch.setattr("teia.lab.reproduce.lookup_cost.QUICK_CHURN_S", 10)
     one, two, other = (tuple(lookup_cost.body(ExperimentInput(seed, True, Path(), print))) for seed in (1, 1, 2))
     assert compute_digest(one) == compute_digest(two) != compute_digest(other)
-    assert [each.name for each in one] == ["hops", "known", "moved", "spread", "hops", "known"]
+    assert [each.name for each in one] == [
+        "hops", "known", "moved", "spread", "churn", "times", "hops", "known",
+    ]  # fmt: skip
     assert isinstance(one[0], Table)
     theory = {row.labels: row.other for row in one[0].rows}
     assert theory["Chord", "60"] == pytest.approx(log2(60) / 2)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from teia.cluster.circle.circle import BITS, CirclePoint
 from teia.lab.lookup.protocol import Distributor, GetNeighbours, LookupResult, Unreachable
-from tests.lab.lookup.simulated import Network
+from teia.lab.lookup.simulated import Network
 
 ACTIONS = st.lists(st.sampled_from(["join", "join", "join", "leave", "crash", "wait"]), max_size=25)
 

@@ -1,4 +1,4 @@
-"""A network for points of the circle, on the virtual clock: messages are lost, and who crashed is silent."""
+"""A network for points of the circle, on the virtual clock: messages are lost, and a point that crashed is silent."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class Network:
 
     def __init__(self, seed: int = 0, loss: float = 0.0) -> None:
         self.clock = VirtualClock()
+        """Time that passes only when a caller advances it."""
         self.chance = Random(seed)
         self.loss = loss
         self.messages = 0
@@ -28,6 +29,7 @@ class Network:
         self._running: dict[CirclePoint, tuple[Stabilizer, asyncio.Task[None]]] = {}
 
     async def request(self, to: CirclePoint, question: Question) -> Neighbours:
+        """Return the answer of a point (`Transport` of protocol.py); Unreachable after a time limit."""
         self.messages += 1
         peer = self.peers.get(to)
         if peer is None or (self.loss and self.chance.random() < self.loss):
@@ -35,14 +37,14 @@ class Network:
             raise Unreachable(f"{to.node} is silent")
         return peer.answer(question)
 
-    # -- who is there --------------------------------------------------------------------------------------
+    # -- members -------------------------------------------------------------------------------------------
 
     def circle(self) -> Circle:
-        """The truth: the circle of all that are there."""
+        """Return the true circle: that of all present points."""
         return Circle({point.node: 1.0 for point in self.peers}, points=1)
 
     def build(self, names: Iterable[str]) -> None:
-        """Have points that know each other already."""
+        """Start points that know each other already."""
         circle = Circle(dict.fromkeys(names, 1.0), points=1)
         fingers = Fingers(circle)
         for at, point in enumerate(circle.points()):
@@ -53,7 +55,7 @@ class Network:
             self._start(peer)
 
     async def join(self, name: str) -> Distributor:
-        """A point enters by way of any other."""
+        """Let a point join through any other."""
         (point,) = Circle({name: 1.0}, points=1).points()
         peer = Distributor(point, self)
         others = sorted(self.peers)
@@ -61,18 +63,19 @@ class Network:
             try:
                 await peer.join(self.chance.choice(others))
                 break
-            except Unreachable:  # messages are lost; who wants to enter tries again
+            except Unreachable:  # messages are lost; a point that joins tries again
                 continue
         self._start(peer)
         return peer
 
     async def leave(self, point: CirclePoint) -> None:
+        """Let a point leave with a notice to its neighbours."""
         peer = self.peers[point]
         await peer.leave()
         self.crash(point)
 
     def crash(self, point: CirclePoint) -> None:
-        """A point is gone without a word."""
+        """End a point without a notice."""
         del self.peers[point]
         stabilizer, task = self._running.pop(point)
         stabilizer.is_stopped = True
@@ -87,7 +90,7 @@ class Network:
         await self.clock.advance(number * EVERY_S)
 
     async def wait_for(self, task: asyncio.Future[Any]) -> None:
-        """Let time pass until something is done; none if it need not wait for anybody."""
+        """Advance the clock until a task is done; not at all if it needs no time."""
         await asyncio.sleep(0)  # the task begins
         while not task.done():
             await self.clock.advance(TIMEOUT_S)
@@ -97,10 +100,10 @@ class Network:
         for point in list(self.peers):
             self.crash(point)
 
-    # -- how good it is ------------------------------------------------------------------------------------
+    # -- quality -------------------------------------------------------------------------------------------
 
     def wrong_successors(self) -> int:
-        """How many points do not know their true neighbours."""
+        """Count the points that do not know their true neighbours."""
         circle = self.circle()
         wrong = 0
         for at, point in enumerate(circle.points()):
