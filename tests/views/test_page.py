@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from teia.clock import VirtualClock, WallClock, iso_utc
@@ -19,6 +20,7 @@ from teia.crawler.fetch_rows import fetch_log
 from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import StoreError
 from teia.frontier.cell.schema import BY_LINK
+from teia.store.fetchlog import FetchRow
 from teia.store.root import Root, open_root
 from teia.urls import key_of, split
 from teia.views.links import archived_links_in, targets
@@ -150,6 +152,26 @@ def test_trace_walks_through_the_roles_in_order_with_times(crawled: Crawled) -> 
     row = fetched(crawled.root, linked)
     assert [downloader.time, extractor.time, bulk.time] == [iso_utc(row[name].timestamp()) for name in TIMES]
     json.dumps([asdict(step) for step in steps])
+
+
+def test_trace_in_a_folder_of_an_older_version_shows_what_was_recorded(crawled: Crawled, copied: Root) -> None:
+    """Its fetch log has no times of extraction and commit, and its cells have no events."""
+    url, columns = crawled.some("200"), FetchRow._fields.index("images")
+    for folder in copied.collection("main").cells():
+        with sqlite3.connect(folder.frontier) as db:
+            for seq, row in db.execute("SELECT seq, row FROM log").fetchall():
+                older = msgspec.msgpack.encode(msgspec.msgpack.decode(row)[:columns])
+                db.execute("UPDATE log SET row = ? WHERE seq = ?", (older, seq))
+            db.execute("DELETE FROM meta WHERE name LIKE 'agent.%'")
+        db.close()
+    with Lookup(copied, "main") as lookup:
+        entry = lookup.find(url)
+        assert entry is not None
+        steps = trace(lookup, entry, WallClock())
+    assert [step.role for step in steps[:4]] == ["Take", "Frontier", "Downloader", "Analyzer"]
+    times = [step.time for step in steps if step.time is not None]
+    assert times == sorted(times)
+    assert [step.time for step in steps if step.role == "Bulk"] == [None]
 
 
 TIMES = ("started", "parsed", "committed")
