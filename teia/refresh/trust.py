@@ -3,8 +3,8 @@
 Whenever a page is fetched again with a body, the crawler can compare two things: did the page change, and did the
 validator? A host whose validators move when nothing changed (clocks, one tag a machine behind a balancer) costs a body
 each time. A host whose validators stay the same while its pages change hides these changes behind 304s. Dates are used
-for change rates (rates.py) only where both change together in at least 95% of at least 20 comparisons. Old comparisons
-lose half their weight whenever there are 400, so that a host can improve.
+for change rates (rates.py) only where both change together in at least 95% of at least 20 comparisons in which one of
+them changed. Old comparisons lose half their weight whenever there are 400, so that a host can improve.
 
 A 304 proves nothing, so a share of all revisits is *audited*: sent without conditions (`is_audit`). A host found to
 hide changes gets no conditional request any more, until its validators have moved with its pages for long.
