@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+import anyio.from_thread
 import argon2
 import pytest
 from fastapi import FastAPI
@@ -63,6 +64,7 @@ class Web:
     def client(self, role: Role = Role.PUBLIC) -> TestClient:
         """A browser; the roles but PUBLIC are signed in."""
         client = TestClient(self.app, BASE, follow_redirects=False, raise_server_exceptions=False)
+        client.portal = EVENT_LOOPS[0]
         if role is not Role.PUBLIC:
             code, name = (
                 self.installation.accounts.invite(role),
@@ -85,6 +87,18 @@ class Web:
 
     def some_url(self) -> str:
         return str(self.client().get("/api/v1/search?q=imposto").json()["hits"][0]["url"])
+
+
+EVENT_LOOPS: list[anyio.from_thread.BlockingPortal] = []
+"""The one event loop of all clients of this process, in a thread. By itself, a client starts one for each request."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def event_loop() -> Iterator[None]:
+    with anyio.from_thread.start_blocking_portal("asyncio") as portal:
+        EVENT_LOOPS.append(portal)
+        yield
+        EVENT_LOOPS.clear()
 
 
 APPS: list[FastAPI] = []

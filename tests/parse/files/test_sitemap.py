@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -96,19 +97,21 @@ def test_no_more_than_the_limit_of_urls() -> None:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    "body",
+    "write",
     [
-        b"<urlset>" + b"<" * (10 * 2**20),
-        b"<urlset>" + b"<url><loc>x" * 500_000,
-        b"<urlset>" + b"<![CDATA[" * 500_000,
-        b"<urlset>" + b"<!--" * 1_000_000,
-        b"http://" + b"x" * (30 * 2**20),
-        b"<urlset><url><loc>" + b"&amp;" * 2_000_000,
-        gzip.compress(b"<urlset>" + b"<url>" * 20_000_000),
+        lambda: b"<urlset>" + b"<" * (10 * 2**20),
+        lambda: b"<urlset>" + b"<url><loc>x" * 500_000,
+        lambda: b"<urlset>" + b"<![CDATA[" * 500_000,
+        lambda: b"<urlset>" + b"<!--" * 1_000_000,
+        lambda: b"http://" + b"x" * (30 * 2**20),
+        lambda: b"<urlset><url><loc>" + b"&amp;" * 2_000_000,
+        lambda: gzip.compress(b"<urlset>" + b"<url>" * 20_000_000, 6),
+        lambda: gzip.compress(b"<urlset>" + b"<url>" * 20_000_000, 1),
     ],
-    ids=["no >", "never closed", "cdata", "comments", "one line", "entities", "gzip bomb"],
+    ids=["no >", "never closed", "cdata", "comments", "one line", "entities", "gzip bomb", "milder gzip bomb"],
 )
-def test_hostile_sitemaps_take_little_time(body: bytes) -> None:
+def test_hostile_sitemaps_take_little_time(write: Callable[[], bytes]) -> None:
+    body = write()
     within(5, lambda: parsed(body))
 
 
