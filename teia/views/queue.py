@@ -34,6 +34,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRESH
 from teia.frontier.cell.take import LaneUrl, read_lane, read_lane_after, read_lane_urls, read_refresh_page
+from teia.frontier.queue.order import order_named
 from teia.urls import site_of, slot_of
 from teia.views.hosts import HostLine, HostTable, HostWaitReasons
 
@@ -175,6 +176,7 @@ class _Host:
     ) -> None:
         self._most = most
         self._frontier, self._line, self._settings, self._only = frontier, line, config.refresh, only
+        self._by_arrival = order_named(config.collection.order).by_arrival
         self._row_key = (slot_of(site_of(line.host)), line.host_id)
         self._now_s, self._begins_s = now_s, max(now_s, line.ready_at_s or 0.0)
         self._wanted = self._matching()
@@ -247,6 +249,9 @@ class _Host:
         at_s, number = self._begins_s, self._line.requests
         while url is not None or again is not None or page is not None:
             is_due = again is not None and again.since_s <= at_s
+            # Orders by arrival let a retry wait behind older URLs.
+            if again is not None and url is not None and self._by_arrival:
+                is_due = is_due and again.since_s <= url.since_s
             found = again if is_due else url
             # A known page goes early only if nothing else could go now.
             first = [page[0]] if page is not None and self._ready_s(page, has_new=found is not None) <= at_s else []

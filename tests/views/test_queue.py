@@ -10,13 +10,17 @@ import pytest
 from teia.clock import VirtualClock
 from teia.collections.account import empty_summary
 from teia.collections.settings import saved
-from teia.config.sections import Config, CourtesySettings, RefreshSettings
+from teia.config.sections import CollectionSettings, Config, CourtesySettings, RefreshSettings
 from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.schema import STATE_QUEUED
 from teia.frontier.queue.host_rules import PAUSED
+from teia.frontier.queue.order import order_named
 from teia.frontier.queue.politeness import Politeness
 from teia.store.root import open_root
 from teia.transfer.read_all import known_urls
+from teia.urls import key_of
 from teia.views.alerts import Disk, find_alerts
 from teia.views.host import (
     WeekPlan,
@@ -36,8 +40,9 @@ from teia.views.hosts import (
     host_reasons,
     host_table,
 )
-from teia.views.queue import QueueFilter, preview_queue
+from teia.views.queue import QueueFilter, find_next_key, preview_queue
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html, robots, text_of
+from tests.frontier.cells import HOST, NOW_S, add_links, found, items, page, settle
 
 WORDS = ["casa", "rio", "lua", "mar", "sol", "pedra", "vento", "fogo", "terra", "nuvem", "folha", "areia"]
 WEEK_S = 7 * 86_400.0
@@ -84,6 +89,18 @@ def test_the_list_is_the_order_the_crawler_takes(cut: Crawled, tmp_path: Path) -
     for host in ("a.test", "b.test"):
         expected = [each.url.rpartition("/")[2] for each in announced if each.host == host]
         assert [entry.path.lstrip("/") for entry in asked if entry.host == host][-len(expected) :] == expected
+
+
+@pytest.mark.parametrize(("order", "first"), [("klwf", "old"), ("breadth", "retry")])
+def test_a_retry_waits_behind_older_urls_only_where_the_order_is_by_arrival(
+    tmp_path: Path, order: str, first: str
+) -> None:
+    cell, config = FrontierCell(tmp_path / "f.sqlite", order_named(order)), Config(CollectionSettings(order=order))
+    add_links(cell, found(page("old")), found(page("retry")))
+    settle(cell, items(cell)[1], STATE_QUEUED, "timeout", again_s=NOW_S + 60)
+    of_host = line(HOST, host_id=cell.host_id(HOST, NOW_S), waits=HostWaitReasons(new=1, retry=1))
+    assert find_next_key(cell, of_host, config, NOW_S + 90) == key_of(page(first))
+    cell.close()
 
 
 def test_the_kth_url_of_a_host_comes_k_slots_after_it_is_ready(cut: Crawled) -> None:
