@@ -364,8 +364,9 @@ class RefreshSettings:
     )
     weights: str = setting(
         "equal",
-        "importance of pages; file: read from weights_file; hits: from access logs (teia signals import-log)",
-        choices=("equal", "in_links", "pagerank", "file", "hits"),
+        "importance of pages; changes: how often they change; file: read from weights_file; hits: from access logs"
+        " (teia signals import-log)",
+        choices=("equal", "in_links", "pagerank", "changes", "file", "hits"),
     )
     weights_file: str = setting(
         "", "file with one URL and weight per line; pages that are not listed have weight 1", of_machine=HERE

@@ -55,7 +55,8 @@ Weigh: TypeAlias = Callable[[Sequence[CapturedPage]], Floats]
 Pair = tuple[float, float]
 """Shape and time of one Gamma."""
 
-_UNSEEN = History.start(0.0).encode()
+UNSEEN = History.start(0.0).encode()
+"""The record of a page that was not revisited yet."""
 
 
 # ---- a host's pages in columns --------------------------------------------------------------------------------------
@@ -87,7 +88,7 @@ class PageColumns:
 
 def to_columns(rows: Sequence[CapturedPage], weigh: Weigh) -> PageColumns:
     """Put pages into columns; ValueError if the stored record of a page's visits is not a history."""
-    histories = decode_columns([row.record or _UNSEEN for row in rows])
+    histories = decode_columns([row.record or UNSEEN for row in rows])
     was_seen = np.array([bool(row.record) for row in rows])
     status, state = (np.array(each) for each in zip(*((row.status, row.state) for row in rows), strict=True))
     return PageColumns(

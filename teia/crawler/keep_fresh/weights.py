@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from teia.config.sections import RefreshSettings
-from teia.crawler.keep_fresh.host_plan import Weigh
+from teia.crawler.keep_fresh.host_plan import UNSEEN, Weigh
 from teia.durable import disk_errors
 from teia.errors import ConfigError, CorruptFile
 from teia.frontier.cell.revisits import CapturedPage
 from teia.graph.rankfile import NO_STAMP, RankFile
+from teia.refresh.history import DAY_S, decode_columns
 from teia.refresh.rates import Floats
 from teia.store.root import CollectionFolder
 from teia.urls import from_user, key_of
@@ -31,6 +32,8 @@ def weigher(settings: RefreshSettings, ranks: Path) -> Weigh:
         return lambda pages: 1.0 + _in_links(pages)
     if settings.weights == "pagerank":
         return _ByRank(ranks)
+    if settings.weights == "changes":
+        return _change_frequency
     if settings.weights == "file":
         return _ByTable(_read_weights(Path(settings.weights_file)))
     if settings.weights == "hits":
@@ -47,6 +50,14 @@ def weigh_keys(weigh: Weigh, found: Sequence[tuple[int, int]]) -> list[float]:
 
 def _in_links(pages: Sequence[CapturedPage]) -> Floats:
     return np.array([page.in_links for page in pages], dtype=np.float64)
+
+
+def _change_frequency(pages: Sequence[CapturedPage]) -> Floats:
+    """Return changes a day as the visits saw them, with one change in one day added; 1 for pages not revisited."""
+    seen = decode_columns([page.record or UNSEEN for page in pages])
+    in_gaps_s = np.bincount(seen.page_of_gap, seen.gap_s * seen.gap_weight, minlength=len(seen))
+    frequency: Floats = (1.0 + seen.changes) / (1.0 + (seen.quiet_s + in_gaps_s) / DAY_S)
+    return frequency
 
 
 class _ByRank:

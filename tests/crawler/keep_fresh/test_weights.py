@@ -10,7 +10,7 @@ from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.weights import weigher
 from teia.errors import ConfigError, TeiaError
 from teia.urls import key_of
-from tests.crawler.keep_fresh.test_host_plan import held
+from tests.crawler.keep_fresh.test_host_plan import held, seen
 
 URL = "http://example.org/a"
 
@@ -19,6 +19,19 @@ def test_all_weigh_the_same_unless_somebody_says_otherwise(tmp_path: Path) -> No
     pages = [held(1), held(2)._replace(in_links=9)]
     assert weigher(RefreshSettings(), tmp_path / "none")(pages).tolist() == [1.0, 1.0]
     assert weigher(RefreshSettings(weights="in_links"), tmp_path / "none")(pages).tolist() == [2.0, 10.0]
+
+
+def test_pages_may_matter_by_how_often_they_change(tmp_path: Path) -> None:
+    """Of five daily visits four, one and none found a change; a page that was not revisited weighs 1."""
+    weigh = weigher(RefreshSettings(weights="changes"), tmp_path / "none")
+    pages = [
+        held(1, seen(4, 5)),
+        held(2, seen(1, 5)),
+        held(3, seen(0, 5)),
+        held(4),
+        held(5, seen(4, 5, every_s=3600.0)),
+    ]
+    assert weigh(pages).tolist() == pytest.approx([5 / 6, 2 / 6, 1 / 6, 1.0, 5 / (1 + 5 / 24)])
 
 
 def test_without_ranks_links_count(tmp_path: Path) -> None:
