@@ -223,7 +223,7 @@ def test_sections_cannot_be_changed_after_reading() -> None:
 
 
 OF_THE_PUBLIC_WEB = """
-collection.name collection.seeds focus.words scope.include scope.exclude scope.types
+collection.name collection.seeds collection.prefer focus.words scope.include scope.exclude scope.types
 courtesy.host_delays courtesy.agreed_delays courtesy.paused courtesy.user_agent courtesy.contact limits.host_budgets
 schedule.start schedule.zone schedule.every schedule.stop_after schedule.until
 """

@@ -460,6 +460,7 @@ OF_THE_MACHINE = {
     "fetch.keep_alive": 7,
     "fetch.at_once": 7,
     "courtesy.cdn_nets": ["10.0.0.0/8"],
+    "balance.landmarks": ["10.0.0.1:4222"],
 }
 
 
