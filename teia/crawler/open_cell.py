@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from pathlib import Path
 from teia.clock import Clock
 from teia.crawler.visit import ActiveVisit
 from teia.errors import StoreError
-from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.cell import DISCOVERY, FrontierCell
 from teia.frontier.cell.change_order import reorder_queue
 from teia.frontier.cell.journal import Journal
 from teia.frontier.cell.rows import QueuedUrl
@@ -105,12 +105,12 @@ class Cell:
             watch.count_visit(queue.host_id, queue.host, item, result.text_digest or result.digest, result.outline)
 
     def next_urls(
-        self, queue: HostQueue, limit: int, skip: Collection[int], now_s: float
+        self, queue: HostQueue, limit: int, skip: Collection[int], now_s: float, lanes: Sequence[int] = DISCOVERY
     ) -> tuple[list[QueuedUrl], bool]:
         """Return a host's next URLs, and whether the trap detector holds more back until these are read."""
         if self.watch is None:
-            return self.frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s), False
-        choice = self.watch.admit(queue.host_id, queue.host, limit, skip, now_s)
+            return self.frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, lanes), False
+        choice = self.watch.admit(queue.host_id, queue.host, limit, skip, now_s, lanes)
         return choice.items, choice.held
 
     def with_readable_capture(self, item: QueuedUrl) -> QueuedUrl:

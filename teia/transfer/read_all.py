@@ -10,8 +10,6 @@ from contextlib import ExitStack, closing
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from teia.clock import iso_utc
 from teia.collections.account import index_counts
 from teia.collections.index_state import read_index_state
@@ -24,7 +22,6 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import STATE_NAMES
 from teia.frontier.queue.ledger import read_courtesy_history, read_shared_addresses
 from teia.frontier.tables.pages import CellUrl, all_urls
-from teia.graph.rankfile import RankFile
 from teia.store.archive import Position
 from teia.store.audit import Audit, audit_archive
 from teia.store.fetchlog import Log, LogPart, log_files
@@ -71,6 +68,11 @@ def _log_for_audit(parts: list[LogPart]) -> FetchLog | PendingLog:
 
 def known_urls(root: Root, collection: str) -> Iterator[dict[str, Any]]:
     """Yield every URL a collection knows, as `teia export urls` writes it, in the order of the cells."""
+    # Imported here: a crawl imports this module too, and needs neither.
+    import numpy as np
+
+    from teia.graph.rankfile import RankFile
+
     folder = root.collection(collection)
     ranks = RankFile.open(folder.ranks)
     for cell_folder in folder.cells():

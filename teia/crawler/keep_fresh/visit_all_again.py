@@ -17,6 +17,7 @@ from teia.crawler.keep_fresh.keep_fresh import HostRefill, interleave, is_stored
 from teia.crawler.open_cell import Cell, Touched
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import revisit_all
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import LANE_DUE, LANE_NEW, STATE_QUEUED
 from teia.frontier.queue.schedule import HostQueue
 from teia.frontier.tables.counts import count_kept
@@ -106,19 +107,15 @@ class RevisitAll:
     def next_urls(self, cell: Cell, queue: HostQueue, limit: int, skip: Collection[int]) -> HostRefill:
         """Return a host's next URLs, new and known ones in turns while there are both."""
         frontier, now_s = cell.frontier, self._clock.now_s()
-        if self.is_full:
-            known = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,))
-            return HostRefill(known, False, None if known else frontier.next_due_s(queue.host_id, queue.host))
-        items, held = cell.next_urls(queue, limit, skip, now_s)
-        due_s = None if items else frontier.next_due_s(queue.host_id, queue.host)
-        # The watch for traps has its own order of URLs.
-        if cell.watch is not None:
-            return HostRefill(items, held, due_s)
-        new = [item for item in items if item.lane == LANE_NEW]
-        known = [item for item in items if item.lane != LANE_NEW]
-        if len(known) == limit:  # known pages may fill the whole batch, so read new ones separately
-            new = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_NEW,))
-        return HostRefill(interleave(new, known, limit, self._share, queue.requests), held, due_s)
+        known = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,))
+        new: list[QueuedUrl] = []
+        held = False
+        if not self.is_full:
+            # Known pages count as under way for the watch for traps, which tries suspects when nothing else is left.
+            under_way = {*skip, *(item.key for item in known)}
+            new, held = cell.next_urls(queue, limit, under_way, now_s, (LANE_NEW,))
+        items = interleave(new, known, limit, self._share, queue.requests)
+        return HostRefill(items, held, None if items else frontier.next_due_s(queue.host_id, queue.host))
 
 
 def _settled(visits: Sequence[ActiveVisit]) -> list[ActiveVisit]:

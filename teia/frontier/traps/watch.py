@@ -24,7 +24,7 @@ import msgspec
 
 from teia.errors import CorruptFile
 from teia.frontier.cell import trails
-from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.cell import DISCOVERY, FrontierCell
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of, url_from
 from teia.frontier.cell.schema import (
     BY_FEED,
@@ -424,7 +424,15 @@ class TrapWatch:
 
     # -- URLs go out ---------------------------------------------------------------------------------------
 
-    def admit(self, host_id: int, host: str, limit: int, skip: Collection[int], now_s: float) -> AdmittedUrls:
+    def admit(
+        self,
+        host_id: int,
+        host: str,
+        limit: int,
+        skip: Collection[int],
+        now_s: float,
+        lanes: Sequence[int] = DISCOVERY,
+    ) -> AdmittedUrls:
         """Return the next URLs of a host that may go: due ones and new ones, and if there are none, tries.
 
         While the crawler finds out whether a pattern is a maze, few other URLs go: pages found meanwhile under
@@ -439,7 +447,7 @@ class TrapWatch:
             if pattern.number not in known.loaded.values():
                 self._add(known, admitted, self._deepest(known, pattern, 1))
         room = max(0, MAX_BESIDE_TRIAL - len(known.loaded)) if admitted.items else limit
-        is_all = self._admit_new(known, admitted, min(limit, len(admitted.items) + room), skip, now_s)
+        is_all = self._admit_new(known, admitted, min(limit, len(admitted.items) + room), skip, now_s, lanes)
         # Nothing else of this host is in memory or due: waiting patterns are tried.
         if is_all and not admitted.items and not admitted.held and not skip:
             self._admit_tries(known, admitted)
@@ -447,7 +455,13 @@ class TrapWatch:
         return admitted
 
     def _admit_new(
-        self, host: HostPatterns, admitted: AdmittedUrls, limit: int, skip: Collection[int], now_s: float
+        self,
+        host: HostPatterns,
+        admitted: AdmittedUrls,
+        limit: int,
+        skip: Collection[int],
+        now_s: float,
+        lanes: Sequence[int],
     ) -> bool:
         """Take URLs that are due or new and may go, until there are `limit`; return True if all were read.
 
@@ -457,7 +471,7 @@ class TrapWatch:
         skipped, wanted = {*skip, *host.loaded}, limit
         # Each round reads further past URLs that may not go now.
         for _ in range(ROUNDS if limit > len(admitted.items) else 0):
-            items = self._cell.next_urls(host.host_id, host.host, wanted, skipped, now_s)
+            items = self._cell.next_urls(host.host_id, host.host, wanted, skipped, now_s, lanes)
             later = []
             for item in items:
                 if len(admitted.items) >= limit:
