@@ -333,6 +333,12 @@ class SitesSettings:
         "number of known URLs of a host before one nonexistent URL is fetched to detect soft 404 pages; 0: never",
         at_least=0,
     )
+    identity_after_pages: int = setting(
+        0,
+        "number of requests to a host before one of its pages is requested under a second User-Agent, to find servers"
+        " that answer differently by client; 0: never",
+        at_least=0,
+    )
     traps: bool = setting(True, "detect endless URL patterns (traps) by their pages, and park their URLs")
 
 

@@ -39,6 +39,7 @@ from teia.crawler.open_cell import Cell, note_position
 from teia.crawler.order_hints import hints_of, learnt_promises, note_read
 from teia.crawler.requests import BulkWork, PendingWork, VisitRequests
 from teia.crawler.sites.aliases import AliasBook
+from teia.crawler.sites.identity import IDENTITY_REQUESTS
 from teia.crawler.sites.soft404 import PROBE, probe_result, store_probe
 from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull
@@ -451,6 +452,8 @@ class Committer:
         if item.purpose == PROBE:
             found = store_probe(cell.frontier, queue, probe_result(visit, self._clock.now_s()))
             return [(slot_of(site_of(queue.host)), queue.host_id, key) for key in found]
+        if item.purpose in IDENTITY_REQUESTS:
+            return []
         assert visit.verdict is not None
         now_s = self._clock.now_s()
         time_s = fetched.started_s if fetched is not None else now_s
@@ -701,7 +704,7 @@ def hand_to_indexer(cell: Cell, visit: ActiveVisit, changes: int) -> None:
         cell.handover.write(change, key, visit.result.entry)
 
 
-NO_PAGES = frozenset({"robots", PROBE})
+NO_PAGES = frozenset({"robots", PROBE}) | IDENTITY_REQUESTS
 """Purposes of visits whose answers are not pages."""
 
 

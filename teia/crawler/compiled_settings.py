@@ -138,6 +138,11 @@ def user_agent(courtesy: CourtesySettings) -> str:
     return f"{courtesy.user_agent}/{__version__} (+{courtesy.contact})"
 
 
+def other_user_agent(courtesy: CourtesySettings) -> str:
+    """Return the User-Agent of the second request of a page (sites/identity.py), which begins as those of browsers."""
+    return f"Mozilla/5.0 (compatible; {courtesy.user_agent}/{__version__}; +{courtesy.contact})"
+
+
 def seeds_of(config: Config) -> list[str]:
     """Return the collection's seeds in canonical form; raise an error if one is no web address."""
     seeds = []

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from teia.crawler.sites.identity import IDENTITY_REQUESTS
+from teia.crawler.sites.soft404 import PROBE
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.old_names import NEW_NAMES_FORMAT
@@ -79,7 +81,7 @@ def log_row(visit: ActiveVisit, archived: CaptureLocation, committed_s: float) -
         outcome=visit.outcome,
         status=fetched.status or None,
         tarantula_code=_CODES.get(visit.outcome),
-        kind=CACHED if visit.from_cache else item.purpose,
+        kind=CACHED if visit.from_cache else PROBE if item.purpose in IDENTITY_REQUESTS else item.purpose,
         address=visit.address or None,
         cell=visit.queue.cell,
         depth=item.depth,

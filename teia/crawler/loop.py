@@ -26,11 +26,18 @@ from functools import partial
 from teia.clock import Clock
 from teia.crawler.child.messages import decode_result, encode_parts
 from teia.crawler.commit import CommitResult
-from teia.crawler.compiled_settings import CompiledSettings
+from teia.crawler.compiled_settings import CompiledSettings, other_user_agent
 from teia.crawler.own_timeouts import OwnTimeouts
 from teia.crawler.resources import DiskSpace
 from teia.crawler.robots import RobotsCache, RobotsDecision
 from teia.crawler.running_collection import AwaitedResource, Crawl
+from teia.crawler.sites.identity import (
+    AS_OTHER,
+    IDENTITY_REQUESTS,
+    note_identity_answer,
+    queue_identity_request,
+    remember_page,
+)
 from teia.crawler.sites.soft404 import needs_probe, note_answer, queue_probe
 from teia.crawler.verdicts import needs_resend, retry_after_s, task_for, verdict_of
 from teia.crawler.visit import ActiveVisit
@@ -267,6 +274,8 @@ class Crawler:
             if not queue.is_probed and needs_probe(queue, item, crawl.config.sites.probe_after_pages):
                 queue_probe(queue, item)
                 continue
+            if queue_identity_request(queue, item, crawl.config.sites.identity_after_pages):
+                continue
             parts = split(item.url)
             permission = self._check_robots(crawl, queue, item, parts)
             if permission is RobotsDecision.LATER:
@@ -368,6 +377,7 @@ class Crawler:
             item.etag or None,
             item.last_modified or None,
             limits.robots_bytes if is_robots else limits.body_bytes,
+            user_agent=other_user_agent(crawl.config.courtesy) if item.purpose == AS_OTHER else "",
         )
         self._fetcher.start(request, partial(self._handle_fetched, crawl, visit))
         crawl.refill_if_low(queue)
@@ -452,8 +462,12 @@ class Crawler:
         visit.detail = visit.detail or visit.fetched.detail
         if visit.item.purpose == "robots":
             self._read_robots(crawl, visit)
+        elif visit.item.purpose in IDENTITY_REQUESTS:
+            note_identity_answer(visit)
         else:
             note_answer(visit, self._clock.now_s())
+            if crawl.config.sites.identity_after_pages:
+                remember_page(visit)
         self._conclude(crawl, visit)
 
     def _read_robots(self, crawl: Crawl, visit: ActiveVisit) -> None:

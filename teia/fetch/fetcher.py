@@ -33,7 +33,8 @@ class FetchRequest:
     where `--resolve` says so.
 
     With `types`, an answer of 2xx whose Content-Type matches none of them (`text/html`, `text/*`) ends at its head.
-    `cache_only`: the address is that of the operator's cache proxy, which may only answer from its cache.
+    `cache_only`: the address is that of the operator's cache proxy, which may only answer from its cache. `user_agent`:
+    another User-Agent than the fetcher's.
     """
 
     url: str
@@ -46,6 +47,7 @@ class FetchRequest:
     types: tuple[str, ...] = ()
     cache_only: bool = False
     post: PostBody | None = None
+    user_agent: str = ""
 
     @property
     def is_conditional(self) -> bool:

@@ -34,7 +34,7 @@ def common_headers(user_agent: str, accept: str, keep: bool) -> RequestHeaders:
 
 
 def request_headers(request: FetchRequest, user_agent: str, keep: bool) -> RequestHeaders:
-    common = common_headers(user_agent, request.accept, keep)
+    common = common_headers(request.user_agent or user_agent, request.accept, keep)
     if request.post is not None:
         headers = _headers((*common.lines, *_post_lines(request.post)))
         return RequestHeaders((*headers.lines, b"Expect:"), headers.block)  # libcurl would wait before a long body

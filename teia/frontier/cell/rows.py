@@ -134,6 +134,27 @@ class SettledVisit:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerImpression:
+    """The parts of an answer that are compared: `text` is the digest of its text, or of its bytes without text."""
+
+    outcome: str
+    redirect_to: str
+    text: bytes
+    simhash: int
+
+
+@dataclass(slots=True)
+class IdentityCheck:
+    """A page of a host and the answers to two User-Agents: ours, the other one, and ours again if those differ."""
+
+    url: str
+    ours: AnswerImpression
+    other: AnswerImpression | None = None
+    again: AnswerImpression | None = None
+    is_pending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeResult:
     """Result of a probe.
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from teia.config.sections import CourtesySettings
-from teia.frontier.cell.rows import ProbeResult, QueuedUrl
+from teia.frontier.cell.rows import IdentityCheck, ProbeResult, QueuedUrl
 from teia.frontier.queue.order import Order, breadth
 from teia.frontier.queue.politeness import DelayTarget, Politeness
 from teia.records import Outcome
@@ -58,6 +58,7 @@ class HostQueue:
     needed; `is_unresolvable`: the name servers are sure of that. `alias_of` is the main name, if this host is an alias
     of it (A7). `ready_key` is its key in a heap of `HostSchedule`, while it is in one. `soft404_probe` is the answer to
     URLs that do not exist, once `is_probed`; before, `repeats` counts pages in a row that equal the one before.
+    `identity` is the comparison of answers to two User-Agents (T9).
     """
 
     host: str
@@ -89,6 +90,7 @@ class HostQueue:
     is_probed: bool = False
     repeats: int = 0
     last_simhash: int = 0
+    identity: IdentityCheck | None = None
 
     @property
     def key(self) -> tuple[int, float]:

@@ -8,6 +8,7 @@ estimate   capture and recapture
 freshness  freshness of the captures
 growth     URLs found against URLs fetched, over time
 hosts      servers one by one
+identities servers that answer by the client's identity
 links      references
 outcomes   outcomes of all URLs (T8)
 servers    documents by server

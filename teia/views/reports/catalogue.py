@@ -10,6 +10,7 @@ from teia.views.reports.duplicates import duplicates
 from teia.views.reports.errors import errors
 from teia.views.reports.growth import growth
 from teia.views.reports.hosts import hosts
+from teia.views.reports.identities import identities
 from teia.views.reports.links import links
 from teia.views.reports.outcomes import outcomes
 from teia.views.reports.servers import servers
@@ -51,6 +52,7 @@ REPORTS: dict[str, Callable[[Source, int], DataclassInstance]] = {
     "hosts": hosts,
     "traps": traps,
     "duplicates": duplicates,
+    "identities": identities,
 }
 
 
