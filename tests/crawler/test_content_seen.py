@@ -11,10 +11,18 @@ from warcio.archiveiterator import ArchiveIterator
 
 from teia.clock import WallClock
 from teia.collections.settings import saved
+from teia.config.sections import CourtesySettings
+from teia.crawler.child.messages import ReadResult
+from teia.crawler.content_seen import ContentSeen
 from teia.crawler.lookup import Lookup
 from teia.crawler.start import open_cell
+from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.rows import CaptureLocation, QueuedUrl
 from teia.frontier.cell.take import read_url
+from teia.frontier.queue.politeness import Politeness
+from teia.frontier.queue.schedule import HostQueue
 from teia.lab.world.exchange import WorldAnswer
+from teia.records import Fetched
 from teia.store.root import open_root
 from teia.urls import key_of, site_of, slot_of
 from teia.views.captures import read_capture
@@ -182,3 +190,50 @@ def test_the_report_counts_documents_contents_and_stored_bodies(crawled: Crawled
     assert [row.urls for row in found.rows] == [5, 3]
     assert found.rows[0].examples[0].endswith("/x")
     assert found.saved_bytes > 0
+
+
+# ---- one machine and a node -----------------------------------------------------------------------------------------
+
+
+def answered(cell: int, path: str) -> ActiveVisit:
+    """A visit that brought SAME, of a host of its own in a cell."""
+    url, host = f"http://h{cell}.test/{path}", f"h{cell}.test"
+    server = Politeness(CourtesySettings()).server(host)
+    queued = QueuedUrl(url, key_of(url), 0, 0, 1, 0.0)
+    visit = ActiveVisit(HostQueue(host, 1, cell, 0, server), queued, address=f"10.0.0.{cell}")
+    visit.fetched = Fetched(url, "200", 200, 0.0, 1.0, head=b"HTTP/1.1 200 OK\r\n\r\n", body=SAME.body)
+    return visit
+
+
+@pytest.mark.parametrize(("within_cells", "found"), [(False, True), (True, False)])
+def test_a_node_refers_only_to_records_of_the_same_cell(tmp_path: Path, within_cells: bool, found: bool) -> None:
+    folder = open_root(tmp_path / "data", create=True).create_collection("main", "", cells=2)
+    seen = ContentSeen(folder, within_cells=within_cells)
+    first = answered(0, "first")
+    assert seen.begin(first, may_wait=True)
+    same = answered(0, "same")
+    assert not seen.begin(same, may_wait=True), "the first is not committed yet"
+    first.result, first.capture = ReadResult(parsed=b"result"), CaptureLocation("file", 1, 2)
+    seen.add([first])
+    seen.end(first)
+    assert seen.pop_released() == [same]
+    other = answered(1, "other")
+    assert seen.begin(same, may_wait=True)
+    assert seen.begin(other, may_wait=True)
+    assert seen.record_of(same) is not None
+    assert (seen.record_of(other) is not None) == found
+    seen.close()
+
+
+def test_visits_that_wait_are_released_when_the_crawl_ends(tmp_path: Path) -> None:
+    seen = ContentSeen(
+        open_root(tmp_path / "data", create=True).create_collection("main", "", cells=2), within_cells=False
+    )
+    visits = [answered(cell, "x") for cell in (0, 1)]
+    assert [seen.begin(visit, may_wait=True) for visit in visits] == [True, False]
+    assert seen.waiting == 1
+    seen.release_all()
+    assert seen.pop_released() == [visits[1]]
+    assert seen.begin(visits[1], may_wait=False)
+    assert seen.waiting == 0
+    seen.close()
