@@ -162,6 +162,10 @@ def test_p7_draws_the_published_shares(tmp_path: Path) -> None:
     assert {row["process"]: row["published"] for row in shares} == PUBLISHED_SHARES
     for row in shares:
         assert row["ours"] == pytest.approx(row["published"], abs=0.03)
+    gaps = summary(done)["experiments"][0]["tables"]["gaps"]
+    medians = [(row["ours"], row["theory"]) for row in gaps if row["measure"] == "median"]
+    assert len(medians) == 3
+    assert all(ours == pytest.approx(theory, rel=0.05) for ours, theory in medians)
 
 
 def test_p7_compares_the_policies_under_the_mix(tmp_path: Path) -> None:
