@@ -109,6 +109,6 @@ def test_a_test_that_passes_without_its_implementation_is_told_from_one_that_fai
 
 @pytest.mark.heavy
 def test_a_line_of_the_table_is_noticed_by_its_test(tmp_path: Path) -> None:
-    """One of the quickest stands for all, which `scripts/mutations` checks by hand in some ten minutes."""
+    """One of the quickest stands for all, which `scripts/mutations` checks by hand in some twenty minutes."""
     sample = next(each for each in mutations.listed() if each.id == "C9")
     assert mutations.check(mutations.copied(tmp_path), sample)[0] == mutations.FAILS
