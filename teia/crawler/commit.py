@@ -474,6 +474,10 @@ class Committer:
 
             settled = observe_visit(cell.frontier, settled, queue.host, visit)
         visit.is_first = cell.frontier.settle(settled, queue.host)
+        if visit.result is not None and visit.result.sketch and not item.visits:
+            from teia.crawler.keep_fresh.observe import store_sketch  # needed only where pages are kept fresh
+
+            store_sketch(cell.frontier, queue.host, (queue.host_id, item.key), visit.result.sketch)
         return []
 
     def _store_robots(self, cell: Cell, visit: ActiveVisit) -> None:

@@ -176,7 +176,8 @@ def _encoded(config: Config) -> bytes:
     # Children need no budgets of hosts, of which there may be thousands.
     limits, courtesy = replace(config.limits, host_budgets=()), config.courtesy
     sections = (config.scope, limits, config.parse, config.archive)
-    return encode(ReadSettings(*sections, courtesy.user_agent, courtesy.robots, config.index.enabled, signals))
+    wanted = (config.index.enabled, signals, config.refresh.keep)
+    return encode(ReadSettings(*sections, courtesy.user_agent, courtesy.robots, *wanted))
 
 
 def _check_processors(names: Sequence[str]) -> None:

@@ -23,7 +23,8 @@ The rates come from these modules (docs/rates.md):
     mask.py         the changes of a text that are meaningful
     trust.py        the reliability of a host's Last-Modified and ETag
     rates.py        change rates with their uncertainty, for a million pages at once
-    priors.py       prior rates for pages that were visited too seldom
+    priors.py       prior rates for pages that were visited too seldom, and the error that pages share by them
+    unproven.py     the probability that a host's 304s are false, until a change has proved them
 
 Internally, times are seconds and rates are per second. docs/refresh.md has the mathematics. Begin with
 `model.RefreshWorld` and `counts.plan_counts`.

@@ -239,9 +239,31 @@ class Histories:
     def __len__(self) -> int:
         return int(self.visits.size)
 
+    def select(self, chosen: npt.NDArray[np.bool_]) -> Histories:
+        """Return the histories of some pages."""
+        has_gap, counts = chosen[self.page_of_gap], np.diff(self.starts)[chosen]
+        return Histories(
+            **{name: getattr(self, name)[chosen] for name in _NUMBERS},
+            starts=np.concatenate(([0], np.cumsum(counts))),
+            gap_s=self.gap_s[has_gap],
+            gap_weight=self.gap_weight[has_gap],
+        )
+
     @property
     def page_of_gap(self) -> npt.NDArray[np.int64]:
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+
+def concatenate(parts: Sequence[Histories]) -> Histories:
+    """Join histories in columns."""
+    if not parts:
+        return decode_columns([])
+    ends = np.cumsum([part.gap_s.size for part in parts])
+    starts = [part.starts[:-1] + end - part.gap_s.size for part, end in zip(parts, ends, strict=True)]
+    joined = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in (*_NUMBERS, "gap_s", "gap_weight")
+    }
+    return Histories(**joined, starts=np.append(np.concatenate(starts), ends[-1]))
 
 
 def decode_columns(records: Sequence[bytes]) -> Histories:

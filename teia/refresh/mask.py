@@ -8,7 +8,7 @@ them), 48 at most. Where two sketches differ, each block that was added or remov
     its wording     its text without digits, if only the digits changed
 
 A name is *volatile* on a page if it was among the differences at each of the last three visits. It is volatile on a
-whole host (places only) if it was in a good share of all differences there and on three pages at least. Templates put
+whole host (places only) if it was in a good share of all differences there and on two pages at least. Templates put
 the same things at the same places, while a page's own paragraphs stand between paragraphs that no other page has. A
 change all of whose blocks have a volatile name is cosmetic, unless it is a large part of the page: the headlines of a
 front page change at one place too.
@@ -29,8 +29,8 @@ from struct import Struct, iter_unpack, pack
 import xxhash
 
 MAX_BLOCKS = 48
-STREAK = 3
-"""Number of consecutive visits, or of pages of a host, that make a name volatile."""
+STREAK, PAGES = 3, 2
+"""Numbers of consecutive visits, and of pages of a host, that make a name volatile."""
 
 HOST_SHARE = 0.15
 LARGE_SHARE = 0.25
@@ -206,7 +206,7 @@ class HostMask:
 
     def is_volatile(self, name: int) -> bool:
         times, pages = self.names.get(name, (0, ()))
-        return len(pages) >= STREAK and times >= max(STREAK, HOST_SHARE * self.events)
+        return len(pages) >= PAGES and times >= max(PAGES, HOST_SHARE * self.events)
 
     def encode(self) -> bytes:
         """Return the mask as at most 3 kB."""

@@ -12,13 +12,14 @@ algorithm). A group of few pages has little evidence: its parent counts as `PARE
 from __future__ import annotations
 
 import re
+from dataclasses import astuple, dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import digamma
 
 from teia.refresh.history import DAY_S, Histories
-from teia.refresh.rates import FASTEST, SLOWEST, Flags, Floats, Gamma, estimate, repeat_prior
+from teia.refresh.rates import FASTEST, SLOWEST, Flags, Floats, Gamma, estimate, fresh_probability_of, repeat_prior
 
 Groups = npt.NDArray[np.int64]
 
@@ -28,9 +29,16 @@ WIDEST, NARROWEST = 0.3, 20.0
 # Weight of the parent's prior in that of a group, in pages (docs/rates.md).
 PARENT_PAGES = 5.0
 ROUNDS = 10
+LONGEST_STEP = 8.0
 
 FIRST_CHANGES, FIRST_TIME_S = 0.5, 15 * DAY_S
 """Prior for a completely unknown web: a change a month, give or take a factor of ten."""
+
+FIRST_INFORMATION = 0.2
+"""Information of that prior on the logarithm of the mean rate of all pages: 1 / (ln 10) squared."""
+
+MODEL_ERROR = 0.05
+"""Standard deviation of the logarithm of all rates together, because pages need not change as a Poisson process."""
 
 LONGEST_S = 365 * DAY_S
 MAX_SEGMENTS = 3
@@ -92,15 +100,55 @@ def learn_priors(histories: Histories, host: Groups, kind: Groups, trusted: Flag
     return prior
 
 
+def learn_common_prior(histories: Histories, trusted: Flags) -> Gamma:
+    """Return the prior of all pages, whatever their hosts and kinds.
+
+    While most pages were visited once or twice, the EM algorithm takes hundreds of rounds. So each pair of rounds is
+    extrapolated (SQUAREM, the third scheme of Varadhan and Roland).
+    """
+    seen = (histories.visits > 0.0) | (histories.quiet_s > 0.0)
+    first = repeat_prior(FIRST_CHANGES, FIRST_TIME_S, 1)
+    if not seen.any():
+        return first
+    imaginary = FIRST_INFORMATION / FIRST_CHANGES * np.array([1.0, first.mean[0], mean_log(first)[0]])
+
+    def next_round(logs: Floats) -> Floats:
+        shape, time_s = np.exp(logs).tolist()
+        found = estimate(histories, repeat_prior(shape, time_s, len(histories)), trusted)
+        sums = np.array([seen.sum(), found.mean[seen].sum(), mean_log(found)[seen].sum()]) + imaginary
+        # One visit of each page does not tell whether rates differ. So pages whose rates differ as usual are added.
+        fitted = fit_sums(sums[:, None], repeat_prior(1.0, float(sums[0] / sums[1]), 1))
+        refit: Floats = np.log(np.array([fitted.changes[0], fitted.time_s[0]]))
+        return refit
+
+    logs = np.log(np.array([FIRST_CHANGES, FIRST_TIME_S]))
+    for _ in range(ROUNDS):
+        once = next_round(logs)
+        twice = next_round(once)
+        step, bend = once - logs, twice - 2.0 * once + logs
+        # Too long a step would leave the region where the model holds; the round after it repairs a moderate one.
+        length = float(np.linalg.norm(step)) / max(float(np.linalg.norm(bend)), 1e-12)
+        length = min(max(length, 1.0), LONGEST_STEP)
+        logs = next_round(logs + 2.0 * length * step + length**2 * bend)
+    shape, time_s = np.exp(logs).tolist()
+    return repeat_prior(shape, time_s, 1)
+
+
 def learn_host_priors(
-    histories: Histories, kind: Groups, of_all: Gamma, trusted: Flags | None = None, rounds: int = ROUNDS
+    histories: Histories,
+    kind: Groups,
+    of_all: Gamma,
+    seen: Flags | None = None,
+    trusted: Flags | None = None,
+    rounds: int = ROUNDS,
 ) -> tuple[Gamma, Gamma]:
     """Return the priors of one host's kinds, and that of the host, drawn towards the one of all pages.
 
-    It learns for one host the priors that `learn_priors` learns for many hosts at once.
+    It learns for one host the priors that `learn_priors` learns for many hosts at once. `seen` marks the pages whose
+    visits count, by default all that were visited twice.
     """
     of_kinds, of_host = _select(of_all, np.zeros(int(kind.max()) + 1, dtype=np.int64)), of_all
-    counts = (histories.visits > 0.0).astype(np.float64)
+    counts = (histories.visits > 0.0 if seen is None else seen).astype(np.float64)
     together = np.zeros(len(histories), dtype=np.int64)
     for _ in range(rounds if counts.any() else 0):
         found = estimate(histories, _select(of_kinds, kind), trusted)
@@ -111,6 +159,59 @@ def learn_host_priors(
 
 def _select(gamma: Gamma, which: Groups) -> Gamma:
     return Gamma(gamma.changes[which], gamma.time_s[which])
+
+
+# ---- error of priors ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SharedError:
+    """Error that all pages have in common, because the mean rate of all of them is an estimate.
+
+    `slope` is the change of a sum with the logarithm of that rate, `information` what the pages' visits tell of it.
+    `doubt` is the error of the sum because it is not known how many hosts lie (unproven.py), `model` its error because
+    pages need not change as a Poisson process.
+    """
+
+    slope: float = 0.0
+    information: float = 0.0
+    doubt: float = 0.0
+    model: float = 0.0
+
+    def __add__(self, other: SharedError) -> SharedError:
+        return SharedError(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def variance(self) -> float:
+        return self.slope**2 / (FIRST_INFORMATION + self.information) + self.doubt**2 + self.model**2
+
+
+def shared_error(found: Gamma, prior: Gamma, age_s: Floats, weight: Floats, kind: Groups) -> tuple[float, SharedError]:
+    """Return errors of the sum of the weights of one host's fresh captures: the variance of the host, and the rest.
+
+    If the mean of a page's prior Gamma(a, b) grows by the factor e^m, the logarithm of the prior grows by -a m - b
+    e^-m rate. So the slope of any posterior mean is its covariance with b rate. The information of a page on m is
+    that of its rate, if it were known, less the part that is still unknown (Louis' identity). Kinds deviate from their
+    host, and hosts from all pages, as `fit` assumes: as much as PARENT_PAGES known pages would leave open.
+    """
+    fresh = fresh_probability_of(found, age_s)
+    slope = -weight * fresh * prior.time_s * found.changes * age_s / (found.time_s * (found.time_s + age_s))
+    unknown = np.minimum(prior.time_s / found.time_s, 1.0)
+    information: Floats = np.bincount(kind, unknown * (1.0 - unknown) * found.changes).astype(np.float64)
+    shape = np.bincount(kind, prior.changes) / np.bincount(kind)
+    slopes: Floats = np.bincount(kind, slope).astype(np.float64)
+    variance, slopes, known = _pass_up(slopes, information, PARENT_PAGES * shape)
+    of_host = np.full(1, PARENT_PAGES * np.mean(prior.changes))
+    host_variance, all_slope, all_known = _pass_up(np.full(1, slopes.sum()), np.full(1, known.sum()), of_host)
+    model = MODEL_ERROR * float(np.sum(weight * fresh * found.changes * age_s / (found.time_s + age_s)))
+    shared = SharedError(float(all_slope[0]), float(all_known[0]), model=model)
+    return float(variance.sum() + host_variance[0]), shared
+
+
+def _pass_up(slope: Floats, information: Floats, parent: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the variance that groups have of their own, and their slope and information with regard to the parent."""
+    share = parent / (parent + information)
+    return slope**2 / (parent + information), slope * share, information * share
 
 
 # ---- new pages ------------------------------------------------------------------------------------------------------

@@ -71,6 +71,11 @@ class Trust:
     tags: Validator = field(default_factory=Validator)
 
     @property
+    def hidden(self) -> int:
+        """Number of changes that the validators hid."""
+        return max(self.dates.missed_changes, self.tags.missed_changes)
+
+    @property
     def hides_changes(self) -> bool:
         """True if the host answers 304 although pages changed. Where it sends an ETag, dates decide nothing."""
         return (self.tags if self.tags.compared else self.dates).hides_changes

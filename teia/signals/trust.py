@@ -33,8 +33,8 @@ CLOCK_ERROR_S = 120.0
 BOUND_DEVIATIONS = 2.0
 """Number of standard deviations by which an estimated share is lowered to a careful bound."""
 
-TRUSTED = 0.8
-"""Weight from which on a source's silence means that a page has not changed."""
+PLAUSIBLE = 0.5
+"""Weight from which on a claimed change is dated by its source: nothing is known of a source of this weight."""
 
 MIN_WEIGHT = 0.1
 """Weight below which a source's claims cause no visits; a part of them is still tested."""
@@ -143,8 +143,14 @@ class SignalSource:
         return self.recall.lower_bound if self.sure_weight > 0 else 0.0
 
     @property
-    def is_trusted(self) -> bool:
-        return self.sure_weight >= TRUSTED and self.sure_recall >= TRUSTED
+    def likely_recall(self) -> float:
+        """Estimate of the share of changes that it announces; 0 if its claims are more likely false than true."""
+        return self.recall.mean if self.is_plausible else 0.0
+
+    @property
+    def is_plausible(self) -> bool:
+        """True if its claims are more likely true than not, as those of an unknown source are."""
+        return self.weight >= PLAUSIBLE
 
     @property
     def is_distrusted(self) -> bool:

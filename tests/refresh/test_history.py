@@ -17,6 +17,7 @@ from teia.refresh.history import (
     ObservedAnswer,
     VisitResult,
     compare,
+    concatenate,
     decode_columns,
 )
 
@@ -177,3 +178,20 @@ def test_merged_gaps_give_the_rate_that_all_of_them_give() -> None:
     prior = rates.repeat_prior(1.0, DAY_S, 1)
     assert len(gaps) > 200
     assert rates.estimate(kept, prior).mean[0] == pytest.approx(rates.estimate(every, prior).mean[0], rel=0.005)
+
+
+def test_columns_are_split_and_joined() -> None:
+    records = []
+    for changes in (0, 3, 1, 2):
+        history = History.start(0.0)
+        for visit in range(5):
+            history.observe(VisitResult.CHANGED if visit < changes else VisitResult.SAME_BYTES, DAY_S * (visit + 1.5))
+        records.append(history.encode())
+    every = decode_columns(records)
+    chosen = np.array([True, False, True, True])
+    some, rest = every.select(chosen), every.select(~chosen)
+    joined = concatenate([some, rest])
+    expected = decode_columns([records[0], records[2], records[3], records[1]])
+    for name in Histories.__slots__:
+        assert np.array_equal(getattr(joined, name), getattr(expected, name)), name
+    assert len(concatenate([])) == 0

@@ -16,7 +16,7 @@ from teia.refresh.mask import (
     MAX_BLOCKS,
     MAX_NAMES,
     MAX_STREAKS,
-    STREAK,
+    PAGES,
     HostMask,
     PageMask,
     check_cosmetic,
@@ -80,7 +80,7 @@ def test_a_place_is_learnt_once_for_all_pages_of_a_host() -> None:
     found = [
         check_cosmetic(m, host, n, page("12:00", f"Buy {'xyzuvw'[n]}!", article=own[n])) for n, m in enumerate(masks)
     ]
-    assert found == [False] * (STREAK - 1) + [True] * 4
+    assert found == [False] * (PAGES - 1) + [True] * 5
     rewritten = [*own[0][:2], "Something new has happened.", *own[0][3:]]
     assert check_cosmetic(masks[0], host, 0, page("12:00", "Buy x!", article=rewritten)) is False
 

@@ -113,3 +113,40 @@ def test_nothing_has_no_priors() -> None:
 )
 def test_pages_made_by_one_template_are_of_one_type(path: str, depth: int, kind: str) -> None:
     assert priors.page_type(path, depth, "text/html") == kind
+
+
+def test_the_prior_of_all_pages_is_learnt_from_one_revisit_of_each() -> None:
+    """Plain EM is still at two thirds of the rate after as many rounds: each visit tells little."""
+    rng = np.random.default_rng(5)
+    rate = rng.gamma(2.0, 0.5, 400) / DAY_S
+    seen = seen_by(rng, rate, np.full((400, 1), 0.3 * DAY_S))
+    found = priors.learn_common_prior(seen, np.zeros(400, dtype=np.bool_))
+    chance = 1 - (1 + 0.3 * DAY_S / found.time_s[0]) ** -found.changes[0]
+    assert chance == pytest.approx(seen.changes.mean(), abs=0.02)
+    nothing = seen_by(rng, rate[:0], np.empty((0, 1)))
+    unknown = priors.learn_common_prior(nothing, np.zeros(0, dtype=np.bool_))
+    assert unknown.mean[0] == priors.FIRST_CHANGES / priors.FIRST_TIME_S
+
+
+def test_the_error_that_pages_share_makes_intervals_true() -> None:
+    """Webs of which each page was revisited once: far fewer truths are inside if pages count as independent."""
+    rng = np.random.default_rng(6)
+    webs, pages = 100, 150
+    kind, age_s, weight = np.zeros(pages, dtype=np.int64), np.full(pages, 0.3 * DAY_S), np.ones(pages)
+    inside, alone = [], []
+    for _ in range(webs):
+        rate = rng.gamma(1.0, 1.0, pages) / DAY_S
+        seen = seen_by(rng, rate, rng.uniform(0.05, 0.3, (pages, 1)) * DAY_S)
+        of_all = priors.learn_common_prior(seen, np.zeros(pages, dtype=np.bool_))
+        of_host, _ = priors.learn_host_priors(seen, kind, of_all)
+        prior = rates.repeat_prior(float(of_host.changes[0]), float(of_host.time_s[0]), pages)
+        found = rates.estimate(seen, prior)
+        chances = rates.fresh_probability_of(found, age_s)
+        variance, shared = priors.shared_error(found, prior, age_s, weight, kind)
+        true = float((rng.random(pages) < np.exp(-rate * age_s)).sum())
+        own = float((chances * (1 - chances)).sum())
+        error = abs(true - float(chances.sum()))
+        inside.append(error <= 1.96 * np.sqrt(own + variance + shared.variance))
+        alone.append(error <= 1.96 * np.sqrt(own))
+    assert np.mean(inside) >= 0.9
+    assert np.mean(alone) < 0.85

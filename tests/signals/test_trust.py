@@ -30,13 +30,16 @@ def test_no_source_is_trusted_before_a_visit_proved_it() -> None:
     assert SignalSource().sure_weight == 0.0
     assert SignalSource().sure_recall == 0.0
     assert not SignalSource().is_distrusted
+    assert SignalSource().is_plausible
+    assert SignalSource().likely_recall == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("changes_anyway", [0.05, 0.3, 0.6])
 def test_an_honest_source_is_trusted_soon(changes_anyway: float) -> None:
     voice = after_visits(60, honest=True, changes_anyway=changes_anyway)
-    assert voice.is_trusted
+    assert voice.is_plausible
     assert voice.sure_weight > 0.8
+    assert voice.sure_recall > 0.8
 
 
 @pytest.mark.parametrize("changes_anyway", [0.05, 0.3, 0.6])
@@ -49,6 +52,8 @@ def test_a_source_that_calls_everything_new_loses_trust_however_often_it_happens
     assert voice.precision.mean == pytest.approx(changes_anyway, abs=0.12)
     assert voice.sure_weight < 0.1
     assert voice.sure_recall * voice.sure_weight < 0.1
+    assert not voice.is_plausible
+    assert voice.likely_recall == 0.0
 
 
 def test_who_is_silent_about_changes_has_no_recall() -> None:
@@ -56,7 +61,6 @@ def test_who_is_silent_about_changes_has_no_recall() -> None:
     for _ in range(200):
         voice.note_change(announced=False)
     assert voice.sure_recall < 0.15
-    assert not voice.is_trusted
 
 
 def test_a_liar_that_becomes_honest_is_trusted_again() -> None:
@@ -65,7 +69,7 @@ def test_a_liar_that_becomes_honest_is_trusted_again() -> None:
     for _ in range(3 * MAX_TESTS):
         voice.note_visit(changed=True, unchanged_probability=0.8)
         voice.note_change(announced=True)
-    assert voice.is_trusted
+    assert voice.sure_weight > 0.8
 
 
 @given(

@@ -80,7 +80,8 @@ class ParsedBody(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class ReadSettings(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The parts of the configuration that a child needs to read pages.
 
-    `index` and `signals` tell whether index entries and the statements of sitemaps and feeds are wanted.
+    `index` and `signals` tell whether index entries and the statements of sitemaps and feeds are wanted, `sketches`
+    whether those of pages are that are visited for the first time.
     """
 
     scope: ScopeSettings
@@ -91,6 +92,7 @@ class ReadSettings(msgspec.Struct, array_like=True, frozen=True, gc=False):
     obeys_robots: bool = True
     index: bool = False
     signals: bool = False
+    sketches: bool = False
     focus: Focus | None = None
 
 
@@ -150,9 +152,9 @@ class ReadResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     `outline` is of the text without its digits (simhash.py); `traps` counts links by the rule that refused them.
     `entry` is the page's index entry (index/entry.py). `sketch` is of the text, if the page was visited before
-    (refresh/mask.py). `reported` holds the statements of a sitemap or feed, if the collection uses signals. `parsed` is
-    a `ParsedBody` of a body that was stored; `same_as` is the URL of the record that the archive's own record refers
-    to, if that is of another URL. By default it is the result of reading nothing.
+    or is to be kept fresh (refresh/mask.py). `reported` holds the statements of a sitemap or feed, if the collection
+    uses signals. `parsed` is a `ParsedBody` of a body that was stored; `same_as` is the URL of the record that the
+    archive's own record refers to, if that is of another URL. By default it is the result of reading nothing.
     """
 
     outcome: str = ""

@@ -212,7 +212,7 @@ def _parse_page(task: ReadTask, compiled: CompiledReadSettings, repeated: Repeat
         outline(page.text),
         chosen.traps,
         entry,
-        _sketch_of(page) if task.is_revisit else b"",
+        _sketch_of(page) if task.is_revisit or compiled.read_settings.sketches else b"",
         reported,
         page.images,
         page.mail_links,
@@ -382,7 +382,7 @@ def _chosen_links(
 
 
 def _sketch_of(page: Page) -> bytes:
-    """Return the sketch that later shows which parts of a page change; only revisited pages need it."""
+    """Return the sketch that later shows which parts of a page change; pages that are visited once need none."""
     from teia.refresh.mask import make_sketch
 
     return make_sketch(page.text)

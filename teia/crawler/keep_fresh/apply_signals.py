@@ -55,12 +55,18 @@ class SignalEvidence:
     """Signals on pages, in columns. `recall`: the share of their changes that would have been reported.
 
     `belief` is the probability that a page changed since its visit because a source reported it, 0 without a report.
-    `seen_s` is the last time when a source could have reported a change.
+    `seen_s` is the last time when a source could have reported a change. Visits are moved as far as a source surely
+    deserves. `likely` is the same evidence without that care, for estimates; None: it is the same.
     """
 
     recall: Floats
     belief: Floats
     seen_s: Floats
+    likely: SignalEvidence | None = None
+
+    @property
+    def for_estimates(self) -> SignalEvidence:
+        return self.likely or self
 
 
 def no_evidence(pages: int) -> SignalEvidence:
@@ -73,6 +79,7 @@ class _EvidenceBuilder:
     def __init__(self, frontier: FrontierCell, pages: int) -> None:
         self._frontier = frontier
         self._recall, self._doubt, self._seen_s = np.zeros(pages), np.ones(pages), np.zeros(pages)
+        self._likely_recall, self._likely_doubt = np.zeros(pages), np.ones(pages)
         self._trusts: dict[int, dict[int, SignalSource]] = {}
         # Source 0 stands for pings, which are never read.
         self._read_s: dict[int, float] = {0: 0.0}
@@ -88,7 +95,9 @@ class _EvidenceBuilder:
         if is_news(statement.reported_s, statement.checked_s, visited_s):
             # Sources count as independent, so that doubts multiply.
             self._doubt[row] *= 1.0 - min(trust.sure_weight, MOST_SURE)
+            self._likely_doubt[row] *= 1.0 - min(trust.weight, MOST_SURE)
         self._recall[row] = max(self._recall[row], min(trust.sure_recall, MOST_SURE))
+        self._likely_recall[row] = max(self._likely_recall[row], min(trust.likely_recall, MOST_SURE))
         self._seen_s[row] = max(self._seen_s[row], self._last_read_s(slot, statement.source))
 
     def _last_read_s(self, slot: int, source: int) -> float:
@@ -98,7 +107,8 @@ class _EvidenceBuilder:
         return self._read_s[source]
 
     def build(self) -> SignalEvidence:
-        return SignalEvidence(self._recall, 1.0 - self._doubt, self._seen_s)
+        likely = SignalEvidence(self._likely_recall, 1.0 - self._likely_doubt, self._seen_s)
+        return SignalEvidence(self._recall, 1.0 - self._doubt, self._seen_s, likely)
 
 
 def read_evidence(frontier: FrontierCell, slot: int, host_id: int, columns: PageColumns) -> SignalEvidence:
@@ -143,20 +153,41 @@ def signal_intervals(
     return interval_s
 
 
+def add_silence(columns: PageColumns, evidence: SignalEvidence, now_s: float) -> PageColumns:
+    """Add the time in which no source reported a change to the time that pages are known to have been quiet.
+
+    Reported pages are visited, and others are not. Their rates would be too high if only visits counted.
+    """
+    silent_s = np.where(evidence.belief > 0, 0.0, evidence.recall * _covered_s(columns, evidence, now_s))
+    known = columns.histories
+    return replace(columns, histories=replace(known, quiet_s=known.quiet_s + silent_s)) if silent_s.any() else columns
+
+
+def _covered_s(columns: PageColumns, evidence: SignalEvidence, now_s: float) -> Floats:
+    """Return the time from each capture to the last reading of a source that would have reported a change."""
+    age_s = np.maximum(now_s - columns.fresh_s, 0.0)
+    return np.clip(evidence.seen_s - columns.fresh_s, 0.0, age_s)
+
+
 def shift_ages(columns: PageColumns, found: Gamma, evidence: SignalEvidence, now_s: float) -> PageColumns:
     """Shift each capture's apparent age by the signals: a read sitemap may confirm a page as well as a visit."""
-    age_s = np.maximum(now_s - columns.fresh_s, 0.0)
-    covered_s = np.clip(evidence.seen_s - columns.fresh_s, 0.0, age_s)
-    shift_s = -evidence.recall * covered_s
-    with np.errstate(divide="ignore"):
-        older_s = np.minimum(-np.log1p(-evidence.belief) / found.mean, LONGEST_S)
+    shift_s = -evidence.recall * _covered_s(columns, evidence, now_s)
+    # The age at which the capture is fresh with 1 - belief times the probability that it has by its own age.
+    passed_s = found.time_s + np.maximum(now_s - columns.fresh_s, 0.0)
+    with np.errstate(over="ignore"):
+        older_s = np.minimum(passed_s * ((1.0 - evidence.belief) ** (-1.0 / found.changes) - 1.0), LONGEST_S)
     return replace(columns, shift_s=np.where(evidence.belief > 0, older_s, shift_s))
 
 
-def without_sources(frontier: FrontierCell, host: PlannableHost, columns: PageColumns) -> PageColumns:
+def mark_sources(frontier: FrontierCell, host_key: tuple[int, int], columns: PageColumns) -> PageColumns:
+    """Mark the sitemaps and feeds among the pages of a host."""
+    sources = [each.key for each in site_statements.sources_of(frontier, *host_key)]
+    return replace(columns, is_source=np.isin(columns.key, sources))
+
+
+def without_sources(columns: PageColumns) -> PageColumns:
     """Give sitemaps and feeds no weight, for figures of freshness: they tell of pages, and are none themselves."""
-    sources = [each.key for each in site_statements.sources_of(frontier, host.slot, host.host_id)]
-    return replace(columns, weight=np.where(np.isin(columns.key, sources), 0.0, columns.weight)) if sources else columns
+    return replace(columns, weight=np.where(columns.is_source, 0.0, columns.weight))
 
 
 def source_interval_s(
@@ -235,12 +266,15 @@ class SignalApplier:
     ) -> PlannedHost:
         """Plan a host, or a part of one; `slot_s` is the time between requests, of the host and of the part."""
         host_key, every = (host.slot, host.host_id), range(len(columns))
+        columns = mark_sources(frontier, host_key, columns)
         evidence = read_evidence(frontier, *host_key, columns) if self.is_on else no_evidence(len(columns))
+        likely = evidence.for_estimates
+        columns = add_silence(columns, likely, now_s)
         plan, found = plan_host(columns, of_all, trusted, slot_s[1], self._settings, now_s, warm, evidence.recall)
         prior, prices = priors_of(repeat(plan.priors), columns.kind), [plan.price] * len(columns)
         interval_s = signal_intervals(columns, found, prior, prices, self._settings, evidence)
         self._set_source_intervals(frontier, host, columns, every, interval_s, plan, slot_s[0])
-        return PlannedHost(plan, found, interval_s, shift_ages(columns, found, evidence, now_s))
+        return PlannedHost(plan, found, interval_s, shift_ages(columns, found, likely, now_s))
 
     def _set_source_intervals(
         self,

@@ -1,9 +1,9 @@
 """Freshness of captures: of one page, and of a host with its upper bounds and the effect of its politeness delay.
 
 `fresh` is the mean over pages, by weight, of the probability that the capture equals the page, by the current estimates
-of the rates. Changes of different pages are independent, so its error shrinks with their number; an error common to all
-rates is not included. Three numbers bound the freshness (refresh/possible.py), all from the same estimates of the rates
-and the slots that the host grants:
+of the rates. Its error has three parts: chance, which shrinks with the number of pages; the errors of the priors, which
+pages have in common (refresh/priors.py `shared_error`); and 304s that may be false (`Unproven`). Three numbers bound
+the freshness (refresh/possible.py), all from the same estimates of the rates and the slots that the host grants:
 
   possible    the limit of any polite policy now; `fresh` never exceeds it, at any moment
   best        the most that can be kept in the long run; right after a crawl captures may be fresher
@@ -19,24 +19,49 @@ The rate of a single page starts from a prior of the other pages of its host, th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, replace
+from contextlib import closing
+from dataclasses import astuple, dataclass, field, replace
+from functools import lru_cache
+from itertools import repeat
 from math import sqrt
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, PageColumns, fresh_probabilities, host_world
+from teia.crawler.keep_fresh import host_plan
+from teia.crawler.keep_fresh.apply_signals import (
+    add_silence,
+    mark_sources,
+    read_evidence,
+    read_evidence_at,
+    shift_ages,
+)
+from teia.crawler.keep_fresh.host_plan import (
+    SHORTEST_SLOT_S,
+    HostPriors,
+    PageColumns,
+    equal_weights,
+    fresh_probabilities,
+    host_world,
+    priors_of,
+    to_columns,
+)
 from teia.crawler.keep_fresh.observe import decode_errors
-from teia.frontier.cell import histories
+from teia.frontier.cell import histories, revisits
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.revisits import CapturedPage
+from teia.frontier.cell.schema import STATE_DONE
 from teia.lib.message import Message, joined
-from teia.refresh.history import DAY_S, decode_columns
+from teia.refresh.history import DAY_S, Histories, concatenate, decode_columns
 from teia.refresh.intensities import plan_intensities
 from teia.refresh.possible import ServerCaptures, possible_freshness, possible_freshness_within
-from teia.refresh.priors import learn_priors, page_type
-from teia.refresh.rates import Flags, Floats, Gamma, estimate, fresh_probability_of, mean_fresh_probability
+from teia.refresh.priors import SharedError, learn_common_prior, learn_priors, shared_error
+from teia.refresh.rates import Flags, Floats, Gamma, estimate, mean_fresh_probability
 from teia.refresh.trust import Trust
+from teia.refresh.unproven import FalseShare, false_probability, false_share
 from teia.urls import site_of, slot_of
 
 WEEK_S = 7 * DAY_S
@@ -49,6 +74,12 @@ ERRORS = 1.96
 
 BOUND_LIFETIME_S, ALIKE = 300.0, 0.1
 """Lifetime of bounds, and the relative change of pages and slots up to which they hold."""
+
+COMMON_LIFETIME_S, FEW_HOSTS, FEW_PAGES = 300.0, 200, 20
+"""Time for which the knowledge that single pages share is kept, and the hosts and pages of each it is learnt from."""
+
+FIRST_KEY = -(1 << 63)
+_SHARED = ("slope", "information", "model")
 
 FEW_VISITS = 5
 """A page with fewer visits is one whose rate is still being learnt."""
@@ -106,6 +137,7 @@ class FreshnessBound:
     possible: float = 1.0
     best_variance: float = 0.0
     bounded: BoundInputs | None = None
+    shared: SharedError = field(default_factory=SharedError)
 
     @property
     def best_error(self) -> float:
@@ -115,7 +147,9 @@ class FreshnessBound:
     @property
     def error(self) -> float:
         """Half the width of an interval that holds `fresh` in 95 of 100 cases."""
-        return ERRORS * sqrt(self.variance) / self.weight if self.weight > 0 else 0.0
+        if not self.weight > 0:
+            return 0.0
+        return ERRORS * sqrt(self.variance + self.shared.variance) / self.weight
 
     @property
     def full_pass_s(self) -> float:
@@ -133,13 +167,134 @@ class FreshnessBound:
         return WEEK_S / self.pages if self.pages else 0.0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CommonKnowledge:
+    """Knowledge that all hosts share: the prior of their pages, and the share of hosts whose 304s are false."""
+
+    of_all: Gamma
+    false_share: FalseShare
+
+
+def learn_common(
+    samples: Iterable[tuple[FrontierCell, int, str, int]], now_s: float, *, uses_signals: bool = True
+) -> CommonKnowledge:
+    """Learn from a part of each host's pages; the samples are (cell, host id, host, number of pages)."""
+    known: list[Histories] = []
+    trusted: list[bool] = []
+    are_true: Counter[bool | None] = Counter()
+    for frontier, host_id, host, pages in samples:
+        host_key = (slot_of(site_of(host)), host_id)
+        rows = revisits.captured_pages(frontier, *host_key, FIRST_KEY, pages)
+        if not rows:
+            continue
+        with decode_errors(frontier):
+            columns = mark_sources(frontier, host_key, to_columns(rows, equal_weights))
+            trust = Trust.decode(histories.host_trust(frontier, *host_key)[0])
+        are_true[are_304s_true(trust, columns.histories)] += 1
+        if uses_signals:
+            columns = add_silence(columns, read_evidence(frontier, *host_key, columns).for_estimates, now_s)
+        known.append(columns.histories.select(~np.asarray(columns.is_source)))
+        trusted += [trust.dates.is_trusted] * len(known[-1])
+    of_all = learn_common_prior(concatenate(known), np.array(trusted, dtype=np.bool_))
+    return CommonKnowledge(of_all, false_share(are_true[False], are_true[True]))
+
+
+@lru_cache(maxsize=64)
+def _common_of_cell(path: Path, period: int) -> CommonKnowledge:
+    """Learn from some pages of some hosts of one cell, once in a period."""
+    with closing(FrontierCell(path, read_only=True)) as frontier:
+        hosts = revisits.hosts_with_pages(frontier)
+        some = hosts[:: max(1, len(hosts) // FEW_HOSTS)]
+        samples = [(frontier, host_id, host, FEW_PAGES) for host_id, host, *_ in some]
+        return learn_common(samples, period * COMMON_LIFETIME_S)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unproven:
+    """The pages of a host whose 304s may be false, as they are if so, and the probability of that with its error."""
+
+    probability: float
+    deviation: float
+    columns: PageColumns
+    found: Gamma
+    priors: HostPriors
+
+
+def are_304s_true(trust: Trust, known: Histories) -> bool | None:
+    """Tell whether a host's 304s are true; None as long as no change of its pages came with another validator."""
+    if trust.hides_changes:
+        return False
+    return True if float(known.changes.sum()) > trust.hidden + 0.5 else None
+
+
+def read_unproven(
+    frontier: FrontierCell, host_key: tuple[int, int], columns: PageColumns, trust: Trust, common: CommonKnowledge
+) -> Unproven | None:
+    """Read a host whose 304s are neither proven true nor false; None for any other."""
+    known = columns.histories
+    if are_304s_true(trust, known) is not None:
+        return None
+    visited = known.visits > 0
+    spans = histories.body_times(frontier, *host_key, columns.key[visited].tolist())
+    if not spans:
+        return None
+    first_s, last_s = np.array(spans).T
+    with_body_s = known.quiet_s.copy()
+    with_body_s[visited] = np.clip(last_s - first_s, 0.0, known.quiet_s[visited])
+    if np.allclose(with_body_s, known.quiet_s):  # there was no 304
+        return None
+    spans_s = (known.quiet_s[visited], with_body_s[visited])
+    probability = false_probability(*spans_s, common.of_all, trust.hidden, common.false_share.mean)
+    fresh_s, visited_s = columns.fresh_s.copy(), known.visited_s.copy()
+    fresh_s[visited] = np.minimum(fresh_s[visited], last_s)
+    visited_s[visited] = np.minimum(visited_s[visited], last_s)
+    pages = replace(columns, histories=replace(known, quiet_s=with_body_s, visited_s=visited_s), fresh_s=fresh_s)
+    priors, found, _ = host_plan.learn_priors(pages, common.of_all, np.full(len(pages), trust.dates.is_trusted))
+    deviation = probability * (1.0 - probability) * common.false_share.deviation
+    return Unproven(probability, deviation, pages, found, priors)
+
+
+class _FreshSum(NamedTuple):
+    """The sum of the weights of fresh captures, its variance, and the error that it shares with other hosts."""
+
+    fresh: float
+    variance: float
+    shared: SharedError
+
+    @classmethod
+    def estimate(cls, columns: PageColumns, found: Gamma, priors: HostPriors, here: Flags, now_s: float) -> _FreshSum:
+        weight = columns.weight[here]
+        fresh = fresh_probabilities(columns, found, now_s)[here]
+        age_s = np.maximum(now_s - columns.fresh_s + columns.shift_s, 0.0)[here]
+        kinds = [columns.kind[row] for row in np.flatnonzero(here)]
+        numbers: dict[str, int] = {}
+        kind = np.array([numbers.setdefault(each, len(numbers)) for each in kinds], dtype=np.int64)
+        rates = Gamma(found.changes[here], found.time_s[here])
+        variance, shared = shared_error(rates, priors_of(repeat(priors), kinds), age_s, weight, kind)
+        own = float(np.square(weight) @ (fresh * (1.0 - fresh)))
+        return cls(float(weight @ fresh), own + variance, shared)
+
+    def mix(self, other: _FreshSum, probability: float, deviation: float) -> _FreshSum:
+        """Return the sum if the other one is true with a probability, which has an error in common with others."""
+        parts = ((1.0 - probability, self), (probability, other))
+        between = probability * (1.0 - probability) * (self.fresh - other.fresh) ** 2
+        own = {name: sum(share * getattr(each.shared, name) for share, each in parts) for name in _SHARED}
+        return _FreshSum(
+            sum(share * each.fresh for share, each in parts),
+            sum(share * each.variance for share, each in parts) + between,
+            SharedError(**own, doubt=deviation * abs(self.fresh - other.fresh)),
+        )
+
+
 def compute_bound(
     columns: PageColumns,
     found: Gamma,
+    priors: HostPriors,
     slot_s: float,
     now_s: float,
     horizon_s: float | None = None,
     before: FreshnessBound | None = None,
+    unproven: Unproven | None = None,
 ) -> FreshnessBound | None:
     """Return the freshness, with bounds, of pages that have their host's slots to themselves; None if all are gone.
 
@@ -155,17 +310,18 @@ def compute_bound(
         age_s=np.maximum(now_s - columns.fresh_s + columns.shift_s, 0.0)[here],
         slot_s=max(slot_s, SHORTEST_SLOT_S),
     )
+    estimated = _FreshSum.estimate(columns, found, priors, here, now_s)
+    if unproven is not None:
+        pages = replace(unproven.columns, weight=columns.weight)
+        if_false = _FreshSum.estimate(pages, unproven.found, unproven.priors, here, now_s)
+        estimated = estimated.mix(if_false, unproven.probability, unproven.deviation)
     total = float(captures.weight.sum())
-    fresh = fresh_probabilities(columns, found, now_s)[here]
-    share, variance = (
-        float(captures.weight @ fresh) / total,
-        float(np.square(captures.weight) @ (fresh * (1.0 - fresh))),
-    )
+    share, variance, shared = estimated.fresh / total, estimated.variance, estimated.shared
     bounded = BoundInputs(now_s, len(captures), captures.slot_s)
     # Recent bounds of similar pages are taken over: only the freshness itself is computed.
     if before is not None and before.bounded is not None and horizon_s is None and bounded.is_like(before.bounded):
         current = FreshnessBound(
-            len(captures), total, share, variance, before.best, captures.slot_s, bounded=before.bounded
+            len(captures), total, share, variance, before.best, captures.slot_s, bounded=before.bounded, shared=shared
         )
         # The variance of a sum of weights grows with the square of the total.
         best_variance = before.best_variance * (total / before.weight) ** 2
@@ -174,6 +330,7 @@ def compute_bound(
     plan = plan_intensities(world)
     at_best = possible_freshness(captures, plan)
     unknown, is_requested = at_best.long_run - at_best.planned, horizon_s is not None
+    fresh = fresh_probabilities(columns, found, now_s)[here]
     return FreshnessBound(
         pages=len(captures),
         weight=total,
@@ -186,6 +343,7 @@ def compute_bound(
         possible=at_best.moment / total,
         best_variance=at_best.variance,
         bounded=bounded,
+        shared=shared,
     )
 
 
@@ -261,6 +419,7 @@ def combine_bounds(bounds: Iterable[FreshnessBound]) -> FreshnessBound | None:
         excess=sum(attributed, ExcessLoss()) if len(attributed) == len(each) else None,
         possible=sum(one.weight * one.possible for one in each) / weight,
         best_variance=sum(one.best_variance for one in each),
+        shared=sum((one.shared for one in each), SharedError()),
     )
 
 
@@ -310,22 +469,30 @@ class PageFreshness:
 def freshness_of(
     frontier: FrontierCell, host: str, host_id: int, key: int, now_s: float, most_peers: int = MAX_PEERS
 ) -> PageFreshness | None:
-    """Return the freshness of one page; None if it was not revisited yet."""
-    slot = slot_of(site_of(host))
-    peers = list(histories.peers(frontier, slot, host_id, key, most_peers))
-    if not peers:
+    """Return the freshness of one page, as the report estimates it; None if it was not revisited yet."""
+    host_key = (slot_of(site_of(host)), host_id)
+    rows = [
+        CapturedPage(
+            peer.key, peer.tail, peer.depth, 0, peer.media_type, 200, STATE_DONE, 0, 0, 0, 0.0, 0.0, peer.record
+        )
+        for peer in histories.peers(frontier, *host_key, key, most_peers)
+    ]
+    if not rows:
         return None
-    kinds: dict[str, int] = {}
-    types = [page_type(peer.tail.removeprefix("s"), peer.depth, peer.media_type) for peer in peers]
-    kind = np.array([kinds.setdefault(each, len(kinds)) for each in types], dtype=np.int64)
+    common = _common_of_cell(frontier.path, int(now_s // COMMON_LIFETIME_S))
     with decode_errors(frontier):
-        columns = decode_columns([peer.record for peer in peers])
-        is_trusted = Trust.decode(histories.host_trust(frontier, slot, host_id)[0]).dates.is_trusted
-    trusted = np.full(len(peers), is_trusted)
-    prior = learn_priors(columns, np.zeros(len(peers), dtype=np.int64), kind, trusted)
-    found = estimate(columns, prior, trusted)
+        columns = mark_sources(frontier, host_key, to_columns(rows, equal_weights))
+        trust = Trust.decode(histories.host_trust(frontier, *host_key)[0])
+    evidence = read_evidence_at(frontier, [host_key] * len(rows), columns).for_estimates
+    columns = add_silence(columns, evidence, now_s)
+    _, found, _ = host_plan.learn_priors(columns, common.of_all, np.full(len(rows), trust.dates.is_trusted))
+    columns = shift_ages(columns, found, evidence, now_s)
+    fresh = fresh_probabilities(columns, found, now_s)
+    unproven = read_unproven(frontier, host_key, columns, trust, common)
+    if unproven is not None:
+        if_false = fresh_probabilities(unproven.columns, unproven.found, now_s)
+        fresh = fresh + unproven.probability * (if_false - fresh)
     low, high = found.interval(INTERVAL)
-    fresh = fresh_probability_of(found, now_s - columns.visited_s)
     # Row 0 is the page itself; the others are its peers.
     of_page = (found.mean[0] * DAY_S, low[0] * DAY_S, high[0] * DAY_S, fresh[0])
     return PageFreshness(*map(float, of_page))

@@ -67,7 +67,8 @@ class PageColumns:
     """Pages in columns. `fresh_s` is the last time when the capture equalled the page, `requested_s` the last try.
 
     `is_gone`: the page does not exist, or has not answered for long. `shift_s`: the apparent age of a capture minus its
-    real age, by the signals on its page (apply_signals.py).
+    real age, by the signals on its page (apply_signals.py). `is_source`: a sitemap or feed, which changes with any page
+    it names, so its rate says nothing about those of pages.
     """
 
     key: npt.NDArray[np.int64]
@@ -81,6 +82,7 @@ class PageColumns:
     changes: npt.NDArray[np.int64]
     is_gone: Flags
     shift_s: Floats | float = 0.0
+    is_source: Flags | bool = False
 
     def __len__(self) -> int:
         return len(self.key)
@@ -103,6 +105,10 @@ def to_columns(rows: Sequence[CapturedPage], weigh: Weigh) -> PageColumns:
         changes=np.array([row.changes for row in rows], dtype=np.int64),
         is_gone=(status >= 400) | (state == STATE_FAILED) | np.array([is_gone_record(row.record) for row in rows]),
     )
+
+
+def equal_weights(pages: Sequence[CapturedPage]) -> Floats:
+    return np.ones(len(pages))
 
 
 # ---- priors ---------------------------------------------------------------------------------------------------------
@@ -141,11 +147,11 @@ def learn_priors(
         [numbers.setdefault(each, len(numbers)) if len(numbers) < MAX_KINDS else 0 for each in columns.kind],
         dtype=np.int64,
     )
-    of_kinds, of_host = learn_host_priors(columns.histories, kind, of_all, trusted, rounds)
+    seen = ((columns.histories.visits > 0) | (columns.histories.quiet_s > 0)) & ~np.asarray(columns.is_source)
+    of_kinds, of_host = learn_host_priors(columns.histories, kind, of_all, seen, trusted, rounds)
     found = estimate(columns.histories, Gamma(of_kinds.changes[kind], of_kinds.time_s[kind]), trusted)
     pairs = zip(of_kinds.changes.tolist(), of_kinds.time_s.tolist(), strict=True)
     priors = HostPriors((float(of_host.changes[0]), float(of_host.time_s[0])), dict(zip(numbers, pairs, strict=False)))
-    seen = columns.histories.visits > 0
     sums = PriorSums(float(seen.sum()), float(found.mean[seen].sum()), float(mean_log(found)[seen].sum()))
     return priors, found, sums
 

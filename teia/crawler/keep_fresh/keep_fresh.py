@@ -17,11 +17,11 @@ Retry-After, response times), on average over its last requests.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -31,7 +31,13 @@ import numpy as np
 from teia.clock import Clock
 from teia.config.sections import Config
 from teia.crawler.keep_fresh.apply_signals import MAX_BROUGHT_FORWARD, SignalApplier, without_sources
-from teia.crawler.keep_fresh.freshness import FreshnessBound, compute_bound
+from teia.crawler.keep_fresh.freshness import (
+    CommonKnowledge,
+    FreshnessBound,
+    are_304s_true,
+    compute_bound,
+    read_unproven,
+)
 from teia.crawler.keep_fresh.give_way import Swap, SwapFinder, give_way
 from teia.crawler.keep_fresh.host_plan import (
     HostPlan,
@@ -59,9 +65,10 @@ from teia.frontier.queue.schedule import HostQueue
 from teia.frontier.tables.counts import count_kept
 from teia.frontier.tables.hosts import find as find_host
 from teia.frontier.tables.hosts import has_more_urls
-from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
+from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, SharedError, fit_sums
 from teia.refresh.rates import Floats, Gamma, estimate, repeat_prior
 from teia.refresh.trust import Trust
+from teia.refresh.unproven import false_share
 from teia.sqlite import sqlite_errors
 from teia.urls import site_of, slot_of
 
@@ -112,6 +119,7 @@ class RefreshedHost:
     after: int = FIRST_KEY
     sums: PriorSums = field(default_factory=PriorSums)
     bound: FreshnessBound | None = None
+    are_304s_true: bool | None = None
     is_queued: bool = False
     has_new_urls: bool = False
 
@@ -127,6 +135,7 @@ class PlanResult(NamedTuple):
     policy_queue: PolicyQueue | None
     bound: FreshnessBound | None = None
     swaps: Sequence[Swap] = ()
+    are_304s_true: bool | None = None
 
 
 class HostRefill(NamedTuple):
@@ -165,8 +174,9 @@ class Refresh:
         self._policy_queues: OrderedDict[RefreshedHost, PolicyQueue] = OrderedDict()
         self._plan_queue: deque[RefreshedHost] = deque()
         self._plan_at = 0.0
-        self._sums, self._bound_sums = np.zeros(3), np.zeros(7)
+        self._sums, self._bound_sums = np.zeros(3), np.zeros(11)
         self._of_all = _FIRST_PRIOR
+        self._validators: Counter[bool | None] = Counter()
         self._thread = ThreadPoolExecutor(1, "plan")
         self._running: Future[PlanResult] | None = None
         self._moving: tuple[RefreshedHost, deque[DueTimeChange]] | None = None
@@ -426,17 +436,21 @@ class Refresh:
     def _store_bound(self, host: RefreshedHost, made: PlanResult) -> None:
         """Store the freshness of a host and its bounds; for a large host, those of its last part."""
         host.pages = made.pages
+        self._validators.subtract([host.are_304s_true])
+        self._validators.update([made.are_304s_true])
+        host.are_304s_true = made.are_304s_true
         before, now = host.bound, made.bound
         host.bound = now
         self._bound_sums += _as_sums(now) - _as_sums(before)
 
     def account(self) -> dict[str, float] | None:
         """Return the freshness of all hosts at their last plans, and its bounds; None before the first plan."""
-        pages, weight, fresh, variance, best, best_variance, possible = self._bound_sums.tolist()
+        pages, weight, fresh, variance, best, best_variance, possible, *shared = self._bound_sums.tolist()
         if not pages or not weight > 0:
             return None
         shares = (fresh / weight, max(variance, 0.0), best / weight)
-        whole = FreshnessBound(round(pages), weight, *shares, 1.0, best_variance=max(best_variance, 0.0))
+        error, best_variance = SharedError(*shared), max(best_variance, 0.0)
+        whole = FreshnessBound(round(pages), weight, *shares, 1.0, best_variance=best_variance, shared=error)
         numbers = {"fresh": whole.fresh, "fresh_error": whole.error, "best": whole.best}
         numbers |= {"best_error": whole.best_error, "possible": possible / weight}
         counts = {"pages": whole.pages, "visited_again": round(self._sums[0])}
@@ -463,7 +477,9 @@ class Refresh:
                 self._plan_at = now
                 host.is_queued, host.planned, host.news = False, now, 0
                 share = self._settings.share if host.has_new_urls and not self.is_full else 1.0
-                args = (self._of_all, max(share, 0.01), self._clock.now_s(), host in self._plans)
+                found_out = false_share(self._validators[False], self._validators[True])
+                common = CommonKnowledge(self._of_all, found_out)
+                args = (common, max(share, 0.01), self._clock.now_s(), host in self._plans)
                 self._running = self._thread.submit(self._plan_part, host, *args)
                 return
             self._plan_queue.append(host)
@@ -482,16 +498,18 @@ class Refresh:
             has_ended = host.news >= max(NEWS_AT_LEAST, NEWS_SHARE * host.pages) or host.after > FIRST_KEY
         return 0.0 if has_ended else host.planned + self._settings.replan_s
 
-    def _plan_part(self, host: RefreshedHost, of_all: Gamma, share: float, now_s: float, warm: bool) -> PlanResult:
+    def _plan_part(
+        self, host: RefreshedHost, common: CommonKnowledge, share: float, now_s: float, warm: bool
+    ) -> PlanResult:
         """Plan one part of a host; in the planning thread, with its own read-only connection to the cell."""
         with closing(FrontierCell(host.cell.folder.frontier, read_only=True)) as frontier:
             with sqlite_errors(frontier.path):
                 total = revisits.count_captured(frontier, host.slot, host.host_id)
                 rows = revisits.captured_pages(frontier, host.slot, host.host_id, host.after, PART_PAGES)
-                trust = histories.host_trust(frontier, host.slot, host.host_id)[0]
+                record = histories.host_trust(frontier, host.slot, host.host_id)[0]
                 slot_s = host.slot_s if host.paced >= PACED else self._expected_slot_s(frontier, host)
             with decode_errors(frontier):
-                trusted = Trust.decode(trust).dates.is_trusted
+                trust = Trust.decode(record)
                 columns = to_columns(rows, self._weigh) if rows else None
             swaps: list[Swap] = []
             if columns is not None and self.is_full:
@@ -501,14 +519,17 @@ class Refresh:
                 return PlanResult(host, None, [], None, total, None)
             # A part of a host has its part of the slots, and of those the share for known pages.
             slots_s = (slot_s, slot_s * max(1.0, total / len(columns)) / share)
-            made = self._signals.plan(frontier, host, columns, of_all, trusted, slots_s, now_s, warm)
-            pages = without_sources(frontier, host, made.columns)
+            known = (common.of_all, trust.dates.is_trusted)
+            made = self._signals.plan(frontier, host, columns, *known, slots_s, now_s, warm)
+            pages = without_sources(made.columns)
+            unproven = read_unproven(frontier, (host.slot, host.host_id), pages, trust, common)
         plan, found, interval_s, columns = made
         slot_s = slots_s[1]
         after = rows[-1].key if len(rows) == PART_PAGES else None
         policy_queue = self._make_policy_queue(columns, found, slot_s, now_s)
-        bound = compute_bound(pages, found, slot_s, now_s, before=host.bound)
-        return PlanResult(host, plan, due_time_changes(columns, interval_s), after, total, policy_queue, bound, swaps)
+        bound = compute_bound(pages, found, plan.priors, slot_s, now_s, before=host.bound, unproven=unproven)
+        moves, are_true = due_time_changes(columns, interval_s), are_304s_true(trust, columns.histories)
+        return PlanResult(host, plan, moves, after, total, policy_queue, bound, swaps, are_true)
 
     def _expected_slot_s(self, frontier: FrontierCell, host: RefreshedHost) -> float:
         """Return the expected time between requests to a host not visited lately, from its robots.txt and answers."""
@@ -554,9 +575,10 @@ def _without(values: OrderedDict[RefreshedHost, Value], gone: set[RefreshedHost]
 def _as_sums(one: FreshnessBound | None) -> Floats:
     """Return the freshness of a host, and its bounds, as numbers that can be summed."""
     if one is None:
-        return np.zeros(7)
+        return np.zeros(11)
     shares = np.array([one.fresh, one.best, one.possible]) * one.weight
-    return np.array([one.pages, one.weight, shares[0], one.variance, shares[1], one.best_variance, shares[2]])
+    numbers = [one.pages, one.weight, shares[0], one.variance, shares[1], one.best_variance, shares[2]]
+    return np.array([*numbers, *astuple(one.shared)])
 
 
 def _settles_page(visit: ActiveVisit) -> bool:

@@ -1,8 +1,8 @@
 """A revisited page: the visit compared with the one before, in the transaction that settles it (A13, F3).
 
-First visits never come here. A visit is an observation if its answer says something of the page: a body, a redirect, a
-304, or that the page does not exist. Errors of the server or the network, and answers that could not be read, say
-nothing about change.
+Of a first visit only the sketch of its text comes here. A visit is an observation if its answer says something of the
+page: a body, a redirect, a 304, or that the page does not exist. Errors of the server or the network, and answers that
+could not be read, say nothing about change.
 """
 
 from __future__ import annotations
@@ -92,6 +92,11 @@ def observe_visit(frontier: FrontierCell, settled: SettledVisit, host: str, visi
                 histories.store_page(frontier, other, _history_of_bodies(frontier, other).encode(), mask)
     of_host.store()
     return replace(settled, visit_result=int(visit_result), changed=changed)
+
+
+def store_sketch(frontier: FrontierCell, host: str, row_key: tuple[int, int], sketch: bytes) -> None:
+    """Store the text of a first visit, with which the next one is compared part by part."""
+    histories.store_page(frontier, (slot_of(site_of(host)), *row_key), b"", PageMask(sketch).encode())
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from teia.config.sections import RefreshSettings
-from teia.crawler.keep_fresh.host_plan import UNSEEN, Weigh
+from teia.crawler.keep_fresh.host_plan import UNSEEN, Weigh, equal_weights
 from teia.durable import disk_errors
 from teia.errors import ConfigError, CorruptFile
 from teia.frontier.cell.revisits import CapturedPage
@@ -39,7 +39,7 @@ def weigher(settings: RefreshSettings, ranks: Path) -> Weigh:
     if settings.weights == "hits":
         hits, _ = read_hits(ranks.parent / "hits.txt")
         return _ByTable({key_of(url): 1.0 + number for url, number in hits.items()})
-    return lambda pages: np.ones(len(pages))
+    return equal_weights
 
 
 def weigh_keys(weigh: Weigh, found: Sequence[tuple[int, int]]) -> list[float]:

@@ -107,11 +107,11 @@ def note_reported_changes(frontier: FrontierCell, visit: ActiveVisit, now_s: flo
         for host_id, host, dates in _credible_dates(frontier, slot, reported, trusts, now_s)
         if (keys := site_statements.store_statements(frontier, slot, host_id, reported.kind, key, dates, before_s))
     ]
-    if reported.dates:
-        source = StatementSource(
-            key, visit.queue.host_id, reported.kind, max(fetched.started_s, before_s), len(reported.dates)
-        )
-        site_statements.note_source_read(frontier, slot, source)
+    # A sitemap without dates is noted too: it is no page.
+    source = StatementSource(
+        key, visit.queue.host_id, reported.kind, max(fetched.started_s, before_s), len(reported.dates)
+    )
+    site_statements.note_source_read(frontier, slot, source)
     _settle_open(frontier, slot, key, trusts)
     trusts.store()
     return news
@@ -169,13 +169,17 @@ class StatementTest:
         self._trusts = SignalSources(frontier)
 
     def quiet_until_s(self, visited_s: float) -> float:
-        """Return until when the page was unchanged since its last visit, by a trusted source; 0 if there is none."""
+        """Return until when the page was unchanged since its last visit, by a plausible source; 0 if there is none.
+
+        The claim is why the page is visited now. If it were not used before its source is trusted, the pages that
+        changed would be visited and counted, and the others would not.
+        """
         trusts = self._trusts.trust_of(*self._row_key[:2]) if self._statements else {}
         news = (
             statement for statement in self._statements if is_news(statement.reported_s, statement.checked_s, visited_s)
         )
         return max(
-            (statement.since_s for statement in news if trusts.get(statement.kind, SignalSource()).is_trusted),
+            (statement.since_s for statement in news if trusts.get(statement.kind, SignalSource()).is_plausible),
             default=0.0,
         )
 

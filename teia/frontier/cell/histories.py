@@ -1,12 +1,12 @@
 """Histories of revisited pages and of their hosts: the tables `histories` and `host_histories`.
 
-A first visit writes nothing here: it only yields its time, which is in `pages`. The records are bytes in this
-module; refresh/ interprets them.
+A first visit yields no record: its time is in `pages`. Where pages are kept fresh, it stores a mask, which holds the
+sketch of its text. The records are bytes in this module; refresh/ interprets them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from teia.frontier.cell.cell import FrontierCell
@@ -93,11 +93,20 @@ def visits_with_body(frontier: FrontierCell, row_key: RowKey) -> list[tuple[floa
     return [(first_s, 0), *frontier.db.execute(later, (*row_key, first_s)).fetchall()]
 
 
+def body_times(frontier: FrontierCell, slot: int, host_id: int, keys: Iterable[int]) -> list[tuple[float, float]]:
+    """Return the times of the first and the last visit of pages of a host that brought a body; (0, 0) without one."""
+    sql = """
+        SELECT coalesce(min(time_s), 0.0), coalesce(max(time_s), 0.0) FROM visits
+        WHERE slot = ? AND host_id = ? AND key = ? AND digest <> x'' AND outcome <> ?
+    """
+    return [frontier.db.execute(sql, (slot, host_id, key, str(NOT_MODIFIED))).fetchone() for key in keys]
+
+
 def peers(frontier: FrontierCell, slot: int, host_id: int, key: int, limit: int) -> Iterator[Peer]:
     """Yield a page that has a history, then up to `limit` others of its host; none if the page has none."""
     columns = "h.key, u.tail, u.depth, p.media_type, h.record"
     tables = "histories AS h JOIN urls AS u USING (slot, host_id, key) JOIN pages AS p USING (slot, host_id, key)"
-    of_host = f"SELECT {columns} FROM {tables} WHERE h.slot = ? AND h.host_id = ?"  # noqa: S608  # our own text
+    of_host = f"SELECT {columns} FROM {tables} WHERE h.slot = ? AND h.host_id = ? AND h.record <> x''"  # noqa: S608  # our own text
     row = frontier.db.execute(f"{of_host} AND h.key = ?", (slot, host_id, key)).fetchone()
     if row is None:
         return
@@ -108,5 +117,5 @@ def peers(frontier: FrontierCell, slot: int, host_id: int, key: int, limit: int)
 
 def other_records(frontier: FrontierCell, slot: int, host_id: int, key: int, limit: int) -> list[bytes]:
     """Return the records of up to `limit` pages of a host, except one."""
-    sql = "SELECT record FROM histories WHERE slot = ? AND host_id = ? AND key <> ? LIMIT ?"
+    sql = "SELECT record FROM histories WHERE slot = ? AND host_id = ? AND key <> ? AND record <> x'' LIMIT ?"
     return [record for (record,) in frontier.db.execute(sql, (slot, host_id, key, limit))]

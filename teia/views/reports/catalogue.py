@@ -26,8 +26,8 @@ TOP = 20
 """Default length of lists of hosts and URLs."""
 
 SHARES = frozenset({"share", "part", "cumulative_share", "coverage", "part_with_80", "late_share"}) | {
-    "fresh", "fresh_error", "best", "best_error", "best_next", "possible", "uniform", "weight", "lost", "courtesy",
-    "learning", "schedule", "failures",
+    "fresh", "fresh_error", "error", "true", "best", "best_error", "best_next", "possible", "uniform", "weight", "lost",
+    "courtesy", "learning", "schedule", "failures",
 }  # fmt: skip
 """Fields of reports that are parts of 1. Other units are in the names: `…_s`, `…_bytes`."""
 

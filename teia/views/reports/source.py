@@ -43,12 +43,17 @@ class OpenCell:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One collection, open for reading. `agent` is our name in its robots.txt files, `ranks` its rank file."""
+    """One collection, open for reading. `agent` is our name in its robots.txt files, `ranks` its rank file.
+
+    `control` is the file with the numbers of its crawls over time.
+    """
 
     log: FetchLog
     cells: tuple[OpenCell, ...]
     config: Config
     ranks: Path
+    collection: str
+    control: Path
 
     @property
     def agent(self) -> str:
@@ -81,7 +86,7 @@ def open_source(root: Root, collection: str) -> Iterator[Source]:
     """Open a collection for reports."""
     config = saved(root, collection).config
     with snapshot(root, collection) as cells, FetchLog(log_parts(cells)) as log:
-        yield Source(log, cells, config, root.collection(collection).ranks)
+        yield Source(log, cells, config, root.collection(collection).ranks, collection, root.control)
 
 
 def log_parts(cells: Sequence[OpenCell]) -> list[Any]:

@@ -16,6 +16,7 @@ from teia.crawler.child.read_answer import read
 from teia.crawler.keep_fresh.apply_signals import (
     SignalApplier,
     SignalEvidence,
+    add_silence,
     no_evidence,
     shift_ages,
     signal_intervals,
@@ -146,6 +147,7 @@ def test_a_page_seems_older_when_it_is_called_changed_and_younger_when_its_sitem
     said = SignalEvidence(np.array([0.0, 0.0, 0.9]), np.array([0.0, 0.9, 0.0]), np.full(3, now_s))
     plain, called, silent = fresh_probabilities(shift_ages(columns, found, said, now_s), found, now_s)
     assert called < plain < silent
+    assert called == pytest.approx(0.1 * plain), "a report that is believed by nine tenths leaves a tenth"
 
 
 def test_a_sitemap_is_read_the_more_often_the_more_it_tells_and_never_too_often() -> None:
@@ -248,3 +250,13 @@ def test_a_cell_of_before_gets_the_tables_and_keeps_what_it_has(tmp_path: Path) 
     with offline_crawl(web, tmp_path, "http://a.test/") as crawl:
         assert all(site_statements.has_tables(cell.frontier) for cell in crawl.crawl.committer.cells)
         assert sum(cell.frontier.known for cell in crawl.crawl.committer.cells) == 1
+
+
+def test_pages_that_no_source_reports_are_known_to_be_quiet() -> None:
+    """Reported pages are visited and others are not: by visits alone, every page would seem to change often."""
+    columns = planned([held(n, seen(1, 2)) for n in range(3)], SLOT_S)[0]
+    later_s = float(columns.fresh_s[0]) + 4 * DAY_S
+    evidence = SignalEvidence(np.array([0.0, 0.9, 0.9]), np.array([0.0, 0.0, 0.8]), np.full(3, later_s - DAY_S))
+    quiet_s = add_silence(columns, evidence, later_s).histories.quiet_s - columns.histories.quiet_s
+    assert quiet_s == pytest.approx([0.0, 0.9 * 3 * DAY_S, 0.0])
+    assert add_silence(columns, no_evidence(3), later_s) is columns

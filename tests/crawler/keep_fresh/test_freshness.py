@@ -15,8 +15,8 @@ from tests.crawler.keep_fresh.test_host_plan import NOW_S, OF_ALL, SETTINGS, equ
 
 def bound_of(slot_s: float, age_s: float = 0.0, pages: int = 40) -> FreshnessBound:
     columns = to_columns([held(n, seen(n % 5, 8)) for n in range(pages)], equal)
-    _, found = plan_host(columns, OF_ALL, False, slot_s, SETTINGS, NOW_S, warm=False)
-    made = compute_bound(columns, found, slot_s, NOW_S + age_s, DAY_S)
+    plan, found = plan_host(columns, OF_ALL, False, slot_s, SETTINGS, NOW_S, warm=False)
+    made = compute_bound(columns, found, plan.priors, slot_s, NOW_S + age_s, DAY_S)
     assert made is not None
     return made
 
@@ -40,8 +40,8 @@ def test_nobody_exceeds_the_bound_of_the_next_day() -> None:
     """Leaving all pages alone, for one, is a polite policy; so is having just seen them all."""
     for age_s in (0.0, DAY_S, 10 * DAY_S):
         columns = to_columns([held(n, seen(n % 5, 8)) for n in range(40)], equal)
-        _, found = plan_host(columns, OF_ALL, False, 3_600.0, SETTINGS, NOW_S, warm=False)
-        made = compute_bound(columns, found, 3_600.0, NOW_S + age_s, DAY_S)
+        plan, found = plan_host(columns, OF_ALL, False, 3_600.0, SETTINGS, NOW_S, warm=False)
+        made = compute_bound(columns, found, plan.priors, 3_600.0, NOW_S + age_s, DAY_S)
         assert made is not None
         assert made.best_next is not None
         alone = np.exp(-found.mean * age_s) * -np.expm1(-found.mean * DAY_S) / (found.mean * DAY_S)
@@ -69,18 +69,21 @@ def test_a_host_that_needs_no_delay_and_answers_at_once_has_slots_all_the_same()
 
 def test_bounds_are_taken_over_for_some_minutes_while_pages_and_slots_are_much_the_same() -> None:
     columns = to_columns([held(n, seen(n % 5, 8)) for n in range(40)], equal)
-    _, found = plan_host(columns, OF_ALL, False, 3_600.0, SETTINGS, NOW_S, warm=False)
-    first = compute_bound(columns, found, 3_600.0, NOW_S + DAY_S)
+    plan, found = plan_host(columns, OF_ALL, False, 3_600.0, SETTINGS, NOW_S, warm=False)
+    first = compute_bound(columns, found, plan.priors, 3_600.0, NOW_S + DAY_S)
     assert first is not None
     made = {
-        name: compute_bound(columns, found, slot_s, NOW_S + DAY_S + later_s, before=first)
+        name: compute_bound(columns, found, plan.priors, slot_s, NOW_S + DAY_S + later_s, before=first)
         for name, slot_s, later_s in (("soon", 3_700.0, 200.0), ("late", 3_600.0, 400.0), ("slower", 7_200.0, 1.0))
     }
-    assert made["soon"] == replace(first, slot_s=3_700.0, fresh=made["soon"].fresh, variance=made["soon"].variance)
+    computed = {name: getattr(made["soon"], name) for name in ("fresh", "variance", "shared")}
+    assert made["soon"] == replace(first, slot_s=3_700.0, **computed)
     assert made["soon"].fresh < first.fresh, "how fresh they are is asked each time"
     assert made["late"].bounded != first.bounded != made["slower"].bounded
     assert made["slower"].best < first.best
-    fresher = compute_bound(columns, found, 3_600.0, NOW_S + DAY_S + 1.0, before=replace(first, possible=0.01))
+    fresher = compute_bound(
+        columns, found, plan.priors, 3_600.0, NOW_S + DAY_S + 1.0, before=replace(first, possible=0.01)
+    )
     assert fresher is not None
     assert fresher.possible == fresher.fresh
 
@@ -112,8 +115,8 @@ def test_what_is_lost_adds_up_to_what_is_not_fresh() -> None:
 def test_pages_that_were_seen_seldom_are_where_rates_are_learnt() -> None:
     seldom = [held(n, seen(0, 2)) for n in range(40)]
     columns = to_columns(seldom, equal)
-    _, found = plan_host(columns, OF_ALL, False, 60.0, SETTINGS, NOW_S, warm=False)
-    whole = compute_bound(columns, found, 60.0, NOW_S + 30 * DAY_S, DAY_S)
+    plan, found = plan_host(columns, OF_ALL, False, 60.0, SETTINGS, NOW_S, warm=False)
+    whole = compute_bound(columns, found, plan.priors, 60.0, NOW_S + 30 * DAY_S, DAY_S)
     assert whole is not None
     lost = attribute_loss(whole)
     assert lost.learning > 0

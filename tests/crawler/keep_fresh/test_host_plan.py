@@ -17,6 +17,7 @@ from teia.crawler.keep_fresh.host_plan import (
     choose_explored,
     due_time_changes,
     intervals,
+    learn_priors,
     plan_host,
     priors_of,
     solve_price,
@@ -149,3 +150,14 @@ def test_only_pages_whose_time_changes_are_moved() -> None:
 def test_a_host_without_anything_left_has_no_price() -> None:
     _, plan, _ = planned([held(1, status=410)], 60.0)
     assert plan.price is None
+
+
+def test_a_sitemap_says_nothing_about_the_rates_of_pages() -> None:
+    """It changes with any page it names; counted as one of twenty pages, it would double the rate of the others."""
+    rows = [held(n, seen(1, 8)) for n in range(19)] + [held(19, seen(8, 8))]
+    columns = to_columns(rows, equal)
+    marked = replace(columns, is_source=columns.key == 19)
+    counted, left_out = (learn_priors(each, OF_ALL, np.zeros(20, dtype=np.bool_)) for each in (columns, marked))
+    (of_all_shape, of_all_s), (shape, time_s) = counted[0].of_host, left_out[0].of_host
+    assert shape / time_s < 0.8 * of_all_shape / of_all_s
+    assert (counted[2].pages, left_out[2].pages) == (20, 19)

@@ -16,6 +16,7 @@ from teia.crawler.keep_fresh.keep_fresh import interleave
 from teia.frontier.cell.revisits import hosts_with_pages, next_pages
 from teia.frontier.cell.rows import QueuedUrl
 from teia.lab.measure.true_freshness import true_freshness
+from teia.refresh.history import VisitResult
 from teia.refresh.policies import POLICIES
 from teia.store.root import open_root
 from teia.urls import key_of, site_of, slot_of
@@ -208,6 +209,23 @@ def test_a_plain_crawl_does_without_all_this() -> None:
     script = f"import sys, teia.cli.crawl.run_crawl, teia.crawler.child.read_answer; print({loaded})"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_first_difference_of_a_page_may_be_cosmetic(tmp_path: Path) -> None:
+    """The text of the first visit is remembered: what changes by itself on two pages is known on all of a host.
+
+    Otherwise the first difference of every page would count as a change, and freshness would be underestimated.
+    """
+    world = quiet_world(**WEB, changes__cosmetic=1.0)
+    with fresh_web(world, tmp_path) as web:
+        web.run(0.4, SLOT_S)
+        db = web.crawl.committer.cells[0].frontier.db
+        ((first,),) = db.execute("SELECT count(*) FROM histories WHERE record = x'' AND mask <> x''")
+        assert first > 0
+        web.run(2.6, SLOT_S)
+        results = Counter(result for (result,) in db.execute("SELECT comparison FROM visits WHERE comparison >= 3"))
+    assert results[VisitResult.COSMETIC] > 24
+    assert results[VisitResult.CHANGED] <= 2 * len(world.hosts)
 
 
 # ---- the size limit -------------------------------------------------------------------------------------------------

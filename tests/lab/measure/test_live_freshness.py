@@ -14,9 +14,14 @@ import pytest
 from teia.clock import WallClock
 from teia.collections.account import TRUE_RETENTION_S, note_truth, truth_of
 from teia.collections.control_file import CrawlReports
+from teia.crawler.keep_fresh.freshness import freshness_of
+from teia.frontier.cell import revisits
 from teia.lab.measure import live_freshness
 from teia.refresh.trust import Trust
 from teia.store.root import Root, open_root
+from teia.urls import site_of, slot_of
+from teia.views.reports.freshness import freshness
+from teia.views.reports.source import open_source
 from tests.crawler.fresh_crawls import FreshWeb, fresh_web, quiet_world
 from tests.waiting import until
 
@@ -99,6 +104,32 @@ def test_it_is_measured_beside_and_written_down(kept: Kept) -> None:
         ((time_s, share),) = until(lambda: truth_of(control, "main", 0.0, 60), "it is measured")
     assert abs(time_s - clock.now_s()) < 60
     assert 0 <= share <= 1
+
+
+def test_the_report_has_the_truth_beside_the_estimate(kept: Kept) -> None:
+    web, root = kept.web, kept.root
+    with open_source(root, "main") as source:
+        assert freshness(source, clock=web.clock).true is None
+        with CrawlReports(root.control) as reports:
+            note_truth(reports, "main", web.clock.now_s() - 5.0, true_share(web))
+        found = freshness(source, clock=web.clock)
+    assert found.true == pytest.approx(true_share(web), abs=1e-6)
+    assert found.fresh is not None
+    assert found.error is not None
+    assert found.error == found.fresh_error
+    assert abs(found.fresh - found.true) <= found.error
+
+
+def test_a_page_has_the_probability_that_the_report_counts(kept: Kept) -> None:
+    now_s, frontier = kept.web.clock.now_s(), kept.web.crawl.committer.cells[0].frontier
+    found = []
+    for host_id, host, *_ in revisits.hosts_with_pages(frontier):
+        pages = revisits.captured_pages(frontier, slot_of(site_of(host)), host_id, -(1 << 63), 1_000)
+        found += [freshness_of(frontier, host, host_id, page.key, now_s) for page in pages]
+    with open_source(kept.root, "main") as source:
+        report = freshness(source, clock=kept.web.clock)
+    assert report.visited_again == report.pages == len(found)
+    assert mean(page.fresh_probability for page in found if page) == pytest.approx(report.fresh, abs=0.01)
 
 
 def test_a_day_is_kept_and_few_points_are_shown(tmp_path: Path) -> None:
