@@ -84,16 +84,16 @@ def plan(
 
 def known_ids() -> list[str]:
     """Return the ids that the shell offers for completion."""
-    from teia.lab.reproduce.catalogue import EXPERIMENTS
+    from teia.lab.reproduce.catalogue import ALL, EXPERIMENTS
 
-    return list(EXPERIMENTS)
+    return [*EXPERIMENTS, ALL]
 
 
 @app.command()
 def reproduce(
     ids: Annotated[
         list[str],
-        typer.Argument(metavar="ID", help="IDs of experiments, as in docs/seeds.md.", autocompletion=known_ids),
+        typer.Argument(metavar="ID", help="IDs of experiments, as in docs/seeds.md, or ALL.", autocompletion=known_ids),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Run a smaller size, for a first look.")] = False,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the results.")] = Path("lab-report"),
@@ -101,9 +101,9 @@ def reproduce(
     as_json: AsJson = False,
     supervised: Supervised = False,
 ) -> None:
-    """Run experiments of the papers: a REPORT.md with the published numbers beside ours, tables (CSV), figures (SVG).
+    """Run experiments of the papers: REPORT.md and REPORT.html, published numbers beside ours; CSV and SVG files.
 
-    Examples: teia lab reproduce P7 · teia lab reproduce P7 --quick --out report --json
+    Examples: teia lab reproduce P7 · teia lab reproduce P7 --quick --out report --json · teia lab reproduce ALL
     """
     from teia.lab.reproduce import runner
 
@@ -115,3 +115,5 @@ def reproduce(
         print_json(runner.summary(reproduction))
     else:
         print(reproduction.report)
+    if reproduction.heading.failures:
+        raise typer.Exit(1)

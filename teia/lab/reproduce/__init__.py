@@ -7,7 +7,7 @@ SVG file for each figure. Randomness comes from the run's seed alone, so the sam
     registry           the types of an experiment and of its results
     catalogue          every experiment, in the mission's order
     runner             run experiments, write the report
-    report             REPORT.md, CSV and SVG files
+    report             REPORT.md, REPORT.html, CSV and SVG files
     figure             a figure as SVG
     polite_scheduling  P6
     transport_phase    P5

@@ -6,6 +6,11 @@ own copy is older than a day. It requests nothing from the cache that the cache 
 the same requests from both crawlers. Freshness is judged by the web's own truth: a copy counts from the moment it was
 obtained, and is fresh if the page has not changed since its server gave it to the cache.
 
+A third crawl has the paper's conditions: a collection that was crawled once and never updated, requests that are
+mostly for different pages, and misses that are served through. Its users are behind two caches that cooperate: each
+asks a common parent before the server. A page that the cache does not have any more is visited by the crawler itself,
+with the delay of its server (`signals.not_cached = "visit"`).
+
 Squid uses real seconds, of which the crawl's clock has `FACTOR` each. The rounding of an Age, up to a second, is added
 to the age of a copy here, as everywhere. On this clock it costs the parasite an hour of each copy's life.
 """
@@ -54,9 +59,15 @@ USERS_FROM_DAY = 4.0
 HOSTS, PAGES = 8, 320
 DELAY_S = 7_200.0
 REQUESTS_PER_S, USERS_AT_ONCE = 15.0, 16
+PAPER_DAYS, PAPER_USERS_FROM_DAY, PAPER_DELAY_S = 4.0, 2.0, 600.0
+PAPER_REPEATED = 0.06
+"""Share of requests for a page that was requested before. The paper's trace had some: 5.7% of its updates were
+discarded."""
+
 ZIPF = 0.8
 """Exponent of the popularity of pages among users of a proxy (Breslau et al., 1999, found 0.64 to 0.83)."""
 
+CACHES = ("first", "second")
 # Third part of the loopback addresses. Both crawls run at the same time, so each has its own.
 FIRST_NET = 180
 READ_BYTES = 65_536
@@ -68,12 +79,12 @@ pages = {pages}
 time_factor = {factor}
 sites = {{ theta = 0.5, nxdomain = 0, unreachable = 0, mirrors = 0, aliases = 0, shared_address = 0 }}
 errors = {{ scale = 0 }}
-robots = {{ present = 0 }}
+robots = {{ present = {sitemaps}, excluded = 0, crawl_delay = 0 }}
 urls = {{ sessions = 0 }}
-links = {{ orphans = 0.08 }}
+links = {{ orphans = 0.055 }}
 text = {{ pdfs = 0 }}
 feeds = {{ rss = 0, atom = 0 }}
-sitemaps = {{ honest = 0, lying = 0, bare = 0 }}
+sitemaps = {{ honest = {sitemaps}, lying = 0, bare = 0 }}
 validators = {{ honest = 1, eager = 0, frozen = 0 }}
 changes = {{ slowest = 0.05, fastest = 1.0 }}
 """
@@ -86,17 +97,29 @@ class ParasiteSettings:
     seed: int
     days: float
     is_parasite: bool
+    is_as_in_paper: bool = False
+
+    @property
+    def users_from_day(self) -> float:
+        return PAPER_USERS_FROM_DAY if self.is_as_in_paper else USERS_FROM_DAY
 
 
 @dataclass(frozen=True, slots=True)
 class ParasiteResult:
-    """The result of a crawl: freshness, unweighted and weighted by user requests, and the cost to the servers."""
+    """The result of a crawl: freshness, unweighted and weighted by user requests, and the cost to the servers.
+
+    `requests` are the crawler's. `served_through` and `new_served_through` are announced pages, known and new, that the
+    cache did not have any more and that the crawler then fetched; `from_caches` are requests of caches to servers.
+    """
 
     fresh: float
     fresh_for_users: float
     requests: int
     counts: Mapping[str, int]
     users: int
+    served_through: int = 0
+    new_served_through: int = 0
+    from_caches: int = 0
 
 
 def _input_lines(run: ExperimentInput) -> Iterator[str]:
@@ -109,8 +132,10 @@ def _input_lines(run: ExperimentInput) -> Iterator[str]:
         yield f"{url} {weight:.6g} {' '.join(f'{day:.6f}' for day, meaningful in changes if meaningful)}"
 
 
-def _spec(seed: int) -> str:
-    return SPEC.format(seed=seed, hosts=HOSTS, pages=PAGES, factor=FACTOR)
+def _spec(seed: int, *, is_as_in_paper: bool = False) -> str:
+    # Hosts whose robots.txt names a sitemap have pages without links. That crawl does not read robots.txt, so it learns
+    # of these pages from users alone.
+    return SPEC.format(seed=seed, hosts=HOSTS, pages=PAGES, factor=FACTOR, sitemaps=int(is_as_in_paper))
 
 
 @experiment(
@@ -127,8 +152,46 @@ def cache_parasite(run: ExperimentInput) -> Results:
     wanted = [ParasiteSettings(run.seed, days, is_parasite) for is_parasite in (True, False)]
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
         with_parasite, without_parasite = pool.map(run_crawl, wanted)
+        run.progress("C7: a crawl under the paper's conditions, beside cooperating caches")
+        as_in_paper = pool.submit(run_crawl, ParasiteSettings(run.seed, PAPER_DAYS, True, is_as_in_paper=True)).result()
+    yield paper_table(as_in_paper)
     yield announcements_table(with_parasite)
     yield gain_table(with_parasite, without_parasite, days)
+
+
+def paper_table(result: ParasiteResult) -> Table:
+    """Return table 3 under the paper's conditions: what was served through counts as an update."""
+    count = defaultdict(int, result.counts)
+    performed, new = count["updated"] + result.served_through, count["new"] + result.new_served_through
+    discarded = count["discarded"] + count["repeated"] + count["under_way"] + count["no_newer"]
+    rows = [*_class_rows(performed, discarded, new)]
+    rows += [
+        ResultRow(("served through", "number"), result.served_through + result.new_served_through),
+        ResultRow(("user requests", "number"), result.users),
+        ResultRow(("requests that caches sent to servers", "number"), result.from_caches),
+    ]
+    note = (
+        f"{PAGES} URLs on {HOSTS} hosts were crawled once. Two days later users request every page once, in random"
+        f" order, and {PAPER_REPEATED:.0%} of them again; pages without links to them were unknown. URLs with a query"
+        " are not announced. The paper had the requests of real users for 8,870 pages. Served through: the cache had"
+        " lost the page or does not keep it, and the crawler fetched it from its server. The users are behind two"
+        " caches that share a parent."
+    )
+    title = "Requests announced by the proxies, under the paper's conditions (table 3)"
+    return Table("table-3-conditions", title, ("what", "measure"), tuple(rows), note=note, varies=True)
+
+
+def _class_rows(performed: int, discarded: int, new: int) -> Iterator[ResultRow]:
+    """Yield the paper's three classes, and their sum."""
+    total = max(1, performed + discarded + new)
+    for name, ours, number, share in (
+        ("updates performed", performed, 7_880, 0.89),
+        ("updates discarded", discarded, 503, 0.057),
+        ("new documents", new, 487, 0.053),
+    ):
+        yield ResultRow((name, "number"), ours, number)
+        yield ResultRow((name, "share"), ours / total, share)
+    yield ResultRow(("total of requests", "number"), total, 8_870)
 
 
 def announcements_table(result: ParasiteResult) -> Table:
@@ -137,16 +200,9 @@ def announcements_table(result: ParasiteResult) -> Table:
     performed, new = count["updated"], count["new"]
     # The paper has three classes: what brought no newer copy, for any reason, is discarded.
     discarded = count["discarded"] + count["repeated"] + count["under_way"] + count["no_newer"]
-    total = max(1, performed + discarded + new)
     requested = max(1, count["asked"])
     rows = (
-        ResultRow(("updates performed", "number"), performed, 7_880),
-        ResultRow(("updates performed", "share"), performed / total, 0.89),
-        ResultRow(("updates discarded", "number"), discarded, 503),
-        ResultRow(("updates discarded", "share"), discarded / total, 0.057),
-        ResultRow(("new documents", "number"), new, 487),
-        ResultRow(("new documents", "share"), new / total, 0.053),
-        ResultRow(("total of requests", "number"), total, 8_870),
+        *_class_rows(performed, discarded, new),
         ResultRow(
             ("answered from the cache within 1 s", "share of requests to it"),
             count["served_within_1s"] / requested,
@@ -156,10 +212,9 @@ def announcements_table(result: ParasiteResult) -> Table:
         ResultRow(("user requests", "number"), result.users),
     )
     note = (
-        "The paper's collection had never been updated and its requests were mostly for different pages, so few"
-        " were discarded. Here users return to the same pages, following a Zipf law, and a renewed page is"
-        " discarded for a day; repeated announcements of a queued page count as discarded too. The paper's other"
-        " requests were forwarded to the servers; ours end at the cache."
+        "Under our conditions: users return to the same pages, following a Zipf law, and a renewed page is discarded"
+        " for a day; repeated announcements of a queued page count as discarded too. Requests that the cache cannot"
+        " answer end there. The table before this one has the paper's conditions."
     )
     return Table(
         "table-3", "Requests announced by the proxy (table 3)", ("what", "measure"), rows, note=note, varies=True
@@ -190,11 +245,11 @@ def gain_table(with_parasite: ParasiteResult, without_parasite: ParasiteResult, 
 
 def run_crawl(settings: ParasiteSettings) -> ParasiteResult:
     """Crawl the web for the given days, with or without a Squid, and judge the copies."""
-    number = FIRST_NET + settings.is_parasite
+    number = FIRST_NET + settings.is_parasite + settings.is_as_in_paper
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="teia-parasite-")))
         spec, log, address = folder / "world.toml", folder / "requests.jsonl", f"127.77.{number}.1"
-        spec.write_text(_spec(settings.seed), "utf-8")
+        spec.write_text(_spec(settings.seed, is_as_in_paper=settings.is_as_in_paper), "utf-8")
         flags = ["--spec", str(spec), "--port", "0", "--address", address, "--log", str(log)]
         flags += ["--dns-address", f"127.77.255.{number}:0", "--control-address", f"127.77.254.{number}"]
         # 1. The lab runs in its own process. The same world, made again here, gives the truth about it.
@@ -206,35 +261,75 @@ def run_crawl(settings: ParasiteSettings) -> ParasiteResult:
                 address=check_loopback(address),
             )
             names = {host.name: host.address for host in world.hosts}
-            squid = stack.enter_context(squid_process(names)) if settings.is_parasite else None
+            caches = _start_caches(stack, names, settings)
             # 2. The crawl runs here, on the fast clock.
             clock = FastClock(WallClock(), FACTOR)
             # The wall time at which both clocks agreed; log times are converted to world days from it.
             since_s = WallClock().now_s() - clock.ticks_s() / FACTOR
             root = open_root(folder / "data", create=True)
             urls, weights = page_popularity(world, settings.seed)
+            # The paper's users also requested pages that its collection did not have.
+            unlinked = [url for url, _, _ in _slots(world, UrlKind.ORPHAN)] if settings.is_as_in_paper else []
+            users = Users([squid.port for squid in caches], [*urls, *unlinked], weights, settings)
             with root.locked():
-                users = asyncio.run(_crawl(root, ready, clock, settings, squid, urls, weights))
+                asyncio.run(_crawl(root, ready, clock, settings, caches, users))
         # 3. Its captures are judged by the truth.
         visits = read_visits(root, lambda clock_s: world.days(since_s + (clock_s - since_s) / FACTOR))
         # Squid's requests for its users come from OUTGOING; the rest is the crawler's.
-        requests = sum(entry.peer != OUTGOING for entry in read_log(log))
+        peers = [entry.peer for entry in read_log(log)]
+        from_caches = peers.count(OUTGOING)
         unweighted, weighted = [
-            true_freshness(truth(world, visits, settings.days, weight_by_url), USERS_FROM_DAY, settings.days)
+            true_freshness(truth(world, visits, settings.days, weight_by_url), settings.users_from_day, settings.days)
             for weight_by_url in (dict.fromkeys(urls, 1.0), dict(zip(urls, weights.tolist(), strict=True)))
         ]
         counts = counts_in(root.collection("main").signals).get("proxy", {})
-    return ParasiteResult(unweighted, weighted, requests, counts, users)
+        users_from_s = since_s + settings.users_from_day * DAY_S
+        through = _served_through(root, users_from_s) if settings.is_as_in_paper else (0, 0)
+    requests = len(peers) - from_caches
+    return ParasiteResult(unweighted, weighted, requests, counts, users.requests, *through, from_caches)
 
 
-def _config(root: Root, ready: dict[str, Any], days: float, squid: Squid | None) -> Any:
+def _start_caches(stack: ExitStack, names: Mapping[str, str], settings: ParasiteSettings) -> list[Squid]:
+    """Start the caches of the users: none, one, or two that ask a common parent before a server."""
+    if not settings.is_parasite:
+        return []
+    if not settings.is_as_in_paper:
+        return [stack.enter_context(squid_process(names))]
+    # Only caches with users announce: the parent would announce the same requests again.
+    parent = stack.enter_context(squid_process(names, way=None, extra=_UNIQUE.format(name="parent")))
+    child = f"cache_peer 127.0.0.1 parent {parent.port} 0 no-query default\nnever_direct allow all\n{_UNIQUE}"
+    first = stack.enter_context(squid_process(names, extra=child.format(name=CACHES[0]), name=CACHES[0]))
+    second = squid_process(names, extra=child.format(name=CACHES[1]), name=CACHES[1], socket=first.socket)
+    return [first, stack.enter_context(second)]
+
+
+_UNIQUE = "unique_hostname {name}.squid.test\n"
+"""Line that keeps Squids that ask each other apart; with one name they would report a forwarding loop."""
+
+
+def _served_through(root: Root, from_s: float) -> tuple[int, int]:
+    """Count the pages that the crawler itself fetched after `from_s`: known ones again, and new ones.
+
+    The collection was complete by then and nothing was due again, so announcements were the reason.
+    """
+    sql = f"""
+        SELECT count(*) FILTER (WHERE visit > 1), count(*) FILTER (WHERE visit = 1) FROM fetches
+        WHERE kind = 'page' AND outcome IN ('200', '304') AND epoch(started) >= {from_s}
+    """  # noqa: S608  # a number
+    with open_source(root, "main") as source:
+        again, new = source.log.query(sql).rows[0]
+    return int(again), int(new)
+
+
+def _config(root: Root, ready: dict[str, Any], settings: ParasiteSettings, caches: Sequence[Squid]) -> Any:
+    delay_s = PAPER_DELAY_S if settings.is_as_in_paper else DELAY_S
     flags = {
         "collection.seeds": ready["seeds"],
         "collection.cells": 1,
         "scope.include": ["suffix:.test"],
         "fetch.dns": ready["dns"],
         "fetch.allow_nets": ["127.77.0.0/16"],
-        "courtesy.delay_s": DELAY_S,
+        "courtesy.delay_s": delay_s,
         # Times are those of the fast clock: a multiple of FACTOR is as many real seconds.
         "courtesy.retry_wait_s": FACTOR,
         "courtesy.response_factor": 0.0,
@@ -244,14 +339,20 @@ def _config(root: Root, ready: dict[str, Any], days: float, squid: Squid | None)
         "sites.aliases": False,
         "sites.probe_after_pages": 0,
         "refresh.keep": True,
-        "refresh.least_s": DELAY_S,
+        # A collection that was never updated: nothing is due again.
+        "refresh.least_s": 365 * DAY_S if settings.is_as_in_paper else DELAY_S,
         "refresh.replan_s": FACTOR,
-        "limits.seconds": days * DAY_S,
+        "limits.seconds": settings.days * DAY_S,
         "limits.slow_s": 15.0 * FACTOR,
         "limits.parse_cpu_s": 10.0 * FACTOR,
     }
-    if squid is not None:
-        flags |= {"signals.socket": str(squid.socket), "signals.proxy": f"127.0.0.1:{squid.port}"}
+    if caches:
+        flags |= {"signals.socket": str(caches[0].socket), "signals.proxy": f"127.0.0.1:{caches[0].port}"}
+    if settings.is_as_in_paper:
+        named = [f"{name}=127.0.0.1:{squid.port}" for name, squid in zip(CACHES, caches, strict=True)]
+        # A real second, in which the cache stores the page.
+        flags |= {"signals.caches": named, "signals.not_cached": "visit", "signals.delay_s": FACTOR}
+        flags["courtesy.robots"] = False  # the servers are ours; see `_spec`
     return configure(root, "main", None, {}, flags).config
 
 
@@ -260,16 +361,14 @@ async def _crawl(
     ready: dict[str, Any],
     clock: FastClock,
     settings: ParasiteSettings,
-    squid: Squid | None,
-    urls: Sequence[str],
-    weights: Any,
-) -> int:
-    """Crawl until the days are over, while users send requests; return the number of their requests."""
-    config = _config(root, ready, settings.days, squid)
+    caches: Sequence[Squid],
+    users: Users,
+) -> None:
+    """Crawl until the days are over, while users send requests."""
+    config = _config(root, ready, settings, caches)
     async with open_crawler(root, [config], clock, seed=1) as crawler:
         running = asyncio.create_task(crawler.run())
-        users = Users(squid.port, urls, weights, settings.seed) if squid is not None else None
-        user_task = asyncio.create_task(users.send_requests(clock)) if users is not None else None
+        user_task = asyncio.create_task(users.send_requests(clock)) if caches else None
         # `limits.seconds` ends the crawl; this is a guard, twice as long and a minute.
         await asyncio.wait([running], timeout=2 * settings.days * DAY_S / FACTOR + 60)
         crawler.stop_now()
@@ -278,37 +377,51 @@ async def _crawl(
             user_task.cancel()
             with suppress(asyncio.CancelledError):
                 await user_task
-    return users.requests if users is not None else 0
 
 
 class Users:
-    """Users of the proxy, who request pages by popularity, independently of the crawler."""
+    """Users of the proxies, who request pages independently of the crawler: by popularity, or as in the paper."""
 
-    def __init__(self, port: int, urls: Sequence[str], weights: Any, seed: int) -> None:
-        self._port, self._urls = port, urls
+    def __init__(self, ports: Sequence[int], urls: Sequence[str], weights: Any, settings: ParasiteSettings) -> None:
+        self._ports, self._urls = ports, urls
         self._shares = weights / weights.sum()
-        self._draw = np.random.default_rng((seed, 77))
+        self._draw = np.random.default_rng((settings.seed, 77))
+        self._settings = settings
         self.requests = 0
+
+    def pages(self) -> Iterator[str]:
+        """Yield the pages that are requested, one after the other."""
+        if self._settings.is_as_in_paper:
+            order = self._draw.permutation(len(self._urls))
+            # A page that is requested again is one of the last fifty.
+            for number, page in enumerate(order):
+                yield self._urls[page]
+                if self._draw.random() < PAPER_REPEATED / (1 - PAPER_REPEATED):
+                    yield self._urls[order[self._draw.integers(max(0, number - 50), number + 1)]]
+            return
+        cumulative = np.cumsum(self._shares)
+        while True:
+            # The sum of the shares may be a little less than 1 by rounding; `min` keeps the index in range.
+            yield self._urls[min(len(self._urls) - 1, int(np.searchsorted(cumulative, self._draw.random())))]
 
     async def send_requests(self, clock: FastClock) -> None:
         """Send requests at a constant mean rate until cancelled."""
-        await clock.sleep(USERS_FROM_DAY * DAY_S)
+        await clock.sleep(self._settings.users_from_day * DAY_S)
         semaphore, loop = asyncio.Semaphore(USERS_AT_ONCE), asyncio.get_running_loop()
-        next_at, cumulative = loop.time(), np.cumsum(self._shares)
+        next_at = loop.time()
         async with asyncio.TaskGroup() as group:
-            while True:
+            for number, url in enumerate(self.pages()):
                 # Arrivals are a Poisson process. A slow answer delays no later request, as long as there is room.
                 next_at += float(self._draw.exponential(1.0 / REQUESTS_PER_S))
                 await asyncio.sleep(max(0.0, next_at - loop.time()))
                 await semaphore.acquire()
-                # The sum of the shares may be a little less than 1 by rounding; `min` keeps the index in range.
-                url = self._urls[min(len(self._urls) - 1, int(np.searchsorted(cumulative, self._draw.random())))]
-                group.create_task(self._request(url)).add_done_callback(lambda _: semaphore.release())
+                port = self._ports[number % len(self._ports)]
+                group.create_task(self._request(url, port)).add_done_callback(lambda _: semaphore.release())
 
-    async def _request(self, url: str) -> None:
+    async def _request(self, url: str, port: int) -> None:
         host = url.split("/", 3)[2]
         with suppress(OSError, asyncio.IncompleteReadError):
-            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
             try:
                 head = f"GET {url} HTTP/1.1\r\nHost: {host}\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n"
                 writer.write(head.encode())
@@ -329,13 +442,13 @@ def page_popularity(world: World, seed: int) -> tuple[list[str], Any]:
     return urls, ranks**-ZIPF
 
 
-def _slots(world: World) -> list[tuple[str, Any, int]]:
+def _slots(world: World, kind: UrlKind = UrlKind.PAGE) -> list[tuple[str, Any, int]]:
     return [
         ((world.roots[host.name] + space.path(slot)).decode(), host, slot)
         for host in world.hosts
         for space in (world.spaces[host.index],)
         for slot in range(host.size)
-        if space.kind(slot) is UrlKind.PAGE
+        if space.kind(slot) is kind
     ]
 
 

@@ -40,9 +40,14 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
+ALL = "ALL"
+
+
 def choose(ids: Sequence[str]) -> list[Experiment]:
-    """Return the experiments of these ids, each once, in the order given."""
+    """Return the experiments of these ids, each once, in the order given; `ALL` stands for all of them."""
     wanted = list(dict.fromkeys(each.upper() for each in ids))
+    if ALL in wanted:
+        return list(EXPERIMENTS.values())
     for each in wanted:
         if each not in EXPERIMENTS:
             raise UsageError(_refusal(each))

@@ -5,13 +5,17 @@ Ours is a slot for a request (`fetch.at_once`), so five collectors are a crawl w
 The lab's servers take as long for an answer as the paper's did, so a slot is nearly always waiting for its server.
 Neither the processor nor politeness limits it: there are many servers, with a politeness delay of a second.
 
+The paper also spreads its collectors over machines. So nodes of a cluster (`teia node`, each a process of its own)
+crawl the same servers, with five collectors each: a scheduler on every node, links sent between them.
+
 The scheduler's time is measured from the outside, as a collector would: from the end of a request until the next one in
 the slot that became free. Most of it is the clock's tick, 10 ms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,8 +28,10 @@ from teia.clock import WallClock
 from teia.collections.settings import configure
 from teia.config.sections import Config
 from teia.crawler.start import open_crawler
+from teia.errors import LabError
 from teia.lab.reproduce.crawled import settings_lines, world_lines
-from teia.lab.reproduce.nodes import format_toml
+from teia.lab.reproduce.nodes import COLLECTION as STUDY
+from teia.lab.reproduce.nodes import format_toml, run_nodes
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.lab.server.process import lab_process
 from teia.lab.world.spec import WorldSpec
@@ -35,7 +41,17 @@ from teia.store.root import Root, open_root
 from teia.views.reports.source import open_source
 
 COLLECTORS, QUICK_COLLECTORS = (5, 10, 15, 20, 25), (5, 25)
+NODES, QUICK_NODES = (1, 2, 4), (1, 2)
+PER_NODE = 5
+"""Number of collectors of a node."""
+
 SECONDS, QUICK_SECONDS = 40.0, 12.0
+CELLS = 32
+"""Number of cells in a session of nodes, so that each of them gets about as many servers."""
+
+JOIN_S = 40.0
+"""Time in which the nodes join and share the servers; it is not measured."""
+
 LATENCY_S = 3.39
 """Mean of table 1."""
 
@@ -43,6 +59,7 @@ HTTP_S = {5: 3.42, 10: 3.40, 15: 3.36, 20: 3.39, 25: 3.42}
 SCHEDULER_S = {5: 0.01, 10: 0.02, 15: 0.02, 20: 0.02, 25: 0.02}
 """Latencies of table 1, by the number of collectors."""
 
+COLUMNS, SENT = "epoch(started), epoch(ended), coalesce(status, 0)", "kind <> 'robots'"
 WORLD: dict[str, Any] = {
     "hosts": 120,
     "pages": 12_000,
@@ -81,6 +98,15 @@ class CollectorsResult:
     requests: int
 
 
+@dataclass(frozen=True, slots=True)
+class NodesResult:
+    """The result of a crawl with several nodes: documents a minute, and the answers that were counted."""
+
+    nodes: int
+    per_minute: float
+    answers: int
+
+
 def _world(run: ExperimentInput) -> dict[str, Any]:
     return {"seed": run.seed, **WORLD, "sites.slow_s": LATENCY_S}
 
@@ -99,17 +125,23 @@ def _input_lines(run: ExperimentInput) -> Iterator[str]:
 def collectors(run: ExperimentInput) -> Results:
     """Crawl the same servers with 5 to 25 collectors, from the same URLs."""
     seconds = QUICK_SECONDS if run.quick else SECONDS
+    nodes = QUICK_NODES if run.quick else NODES
     with TemporaryDirectory(prefix="teia-reproduce-") as name:
         spec = Path(name) / "world.toml"
         spec.write_text(format_toml(_world(run)), encoding="utf-8")
         flags = ["--spec", str(spec), "--port", "0", "--dns-address", "127.77.255.53:0"]
         with lab_process(*flags) as ready:
-            sessions = []
+            sessions, of_nodes = [], []
             for number in QUICK_COLLECTORS if run.quick else COLLECTORS:
                 run.progress(f"C8: {number} collectors for {seconds:g} s")
                 lab_settings = {"collection.seeds": _home_pages(spec, ready["port"]), "fetch.dns": ready["dns"]}
                 sessions.append(_session(Path(name) / f"{number}", lab_settings, number, seconds, run.seed))
+            for number in nodes:
+                run.progress(f"C8: {number} nodes with {PER_NODE} collectors each for {seconds:g} s")
+                lab_settings = {"collection.seeds": _home_pages(spec, ready["port"]), "fetch.dns": ready["dns"]}
+                of_nodes.append(run_node_session(Path(name) / f"nodes-{number}", lab_settings, number, seconds))
     yield rate_table(sessions)
+    yield node_table(of_nodes)
     yield latency_table(sessions)
     yield rate_figure(sessions)
 
@@ -128,9 +160,34 @@ def _session(folder: Path, lab_settings: dict[str, Any], number: int, seconds: f
         config = configure(root, "world", None, {}, flags).config
         uvloop.run(_crawl(root, config, seed))
     with open_source(root, "world") as source:
-        sql = "SELECT epoch(started), epoch(ended), coalesce(status, 0) FROM fetches WHERE kind <> 'robots'"
+        sql = f"SELECT {COLUMNS} FROM fetches WHERE {SENT}"  # noqa: S608  # our own text
         rows = [(float(start), float(end), int(status)) for start, end, status in source.log.query(sql).rows]
     return measure_session(number, rows)
+
+
+def run_node_session(folder: Path, lab_settings: Mapping[str, Any], number: int, seconds: float) -> NodesResult:
+    """Crawl with nodes of a cluster, each with `PER_NODE` collectors."""
+    folder.mkdir()
+    settings = {**CRAWL, **lab_settings, "fetch.at_once": PER_NODE, "collection.cells": CELLS}
+    names = [f"node-{each}" for each in range(1, number + 1)]
+    asyncio.run(run_nodes(folder, settings, dict.fromkeys(names, ()), WallClock(), JOIN_S + seconds))
+    rows: set[tuple[str, float, float, int]] = set()
+    for name in names:
+        # A cell that moved has its rows on both nodes; they count once.
+        with open_source(open_root(folder / name), STUDY) as source:
+            sql = f"SELECT url, {COLUMNS} FROM fetches WHERE {SENT}"  # noqa: S608  # our own text
+            for url, start, end, status in source.log.query(sql).rows:
+                rows.add((str(url), float(start), float(end), int(status)))
+    return measure_nodes(number, [row[1:] for row in rows], seconds)
+
+
+def measure_nodes(number: int, fetches: Sequence[tuple[float, float, int]], seconds: float) -> NodesResult:
+    """Count the documents of the `seconds` before the last request began, when all nodes had joined."""
+    last_s = max((start for start, _, _ in fetches), default=0.0)
+    ended = [status for _, end, status in fetches if last_s - seconds < end <= last_s]
+    if len(ended) < number * PER_NODE:
+        raise LabError(f"the nodes got {len(ended)} answers in {seconds:g} s; there is too little to measure")
+    return NodesResult(number, 60 * ended.count(200) / seconds, len(ended))
 
 
 async def _crawl(root: Root, config: Config, seed: int) -> None:
@@ -173,6 +230,24 @@ def rate_table(sessions: Sequence[CollectorsResult]) -> Table:
     )
     title = "Documents a minute (figure 3)"
     return Table("rates", title, ("collectors", "requests"), tuple(rows), Message("from table 1"), note, varies=True)
+
+
+def node_table(sessions: Sequence[NodesResult]) -> Table:
+    """Compare the rate of several nodes with that of one: it should be as many times as high."""
+    alone = sessions[0].per_minute / sessions[0].nodes
+    rows = [
+        ResultRow((f"{each.nodes}", f"{PER_NODE * each.nodes}", f"{each.answers}"), each.per_minute, alone * each.nodes)
+        for each in sessions
+    ]
+    note = (
+        f"Each node is a process with {PER_NODE} collectors and a scheduler for its part of the servers; beside ours is"
+        " the rate of one node, multiplied. CoBWeb ran on two machines and prints no rates for one. Measured in the"
+        " last part of a session, when all nodes have their share of the servers. Cluster, lab and measurement share"
+        " this machine."
+    )
+    columns = ("nodes", "collectors", "answers")
+    title = "Documents a minute with several nodes"
+    return Table("nodes", title, columns, tuple(rows), Message("theory"), note, varies=True)
 
 
 def implied_rate(collectors: int) -> float:

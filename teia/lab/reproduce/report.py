@@ -1,4 +1,4 @@
-"""REPORT.md, with a CSV file for each table and an SVG file for each figure beside it.
+"""REPORT.md, with a CSV file for each table and an SVG file for each figure beside it; the same as one page of HTML.
 
 The command decides everything except the date, the time taken, the versions and results that `vary`. So two runs with
 the same seed write the same other CSV and SVG files, byte for byte, and show the same digest.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import io
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from importlib import metadata
 from pathlib import Path
 
@@ -54,12 +55,14 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The heading of the report: facts about the run as a whole."""
+    """The heading of the report: facts about the run as a whole, and the experiments that failed or did not run."""
 
     command: str
     seed: int
     quick: bool
     date_s: float
+    failures: tuple[str, ...] = ()
+    not_run: tuple[str, ...] = ()
 
 
 def write_report(out: Path, heading: Heading, finished: Sequence[Finished]) -> Path:
@@ -108,6 +111,8 @@ def _heading_lines(heading: Heading, finished: Sequence[Finished]) -> list[str]:
         f"- size: {size}",
         f"- date: {iso_utc(heading.date_s)}",
         f"- versions: {', '.join(versions)}",
+        *(f"- failed: {each}" for each in heading.failures),
+        *([f"- cut short: {', '.join(heading.not_run)} did not run"] if heading.not_run else []),
     ]
 
 
@@ -128,3 +133,73 @@ def _table_lines(table: Table) -> list[str]:
         numbers = (number_text(row.other), number_text(row.ours), number_text(row.difference))
         lines.append(f"| {' | '.join((*row.labels, *numbers))} |".replace("|  |", "| |"))
     return lines
+
+
+# ---- HTML ------------------------------------------------------------------------------------------------------------
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
+th, td { border: 1px solid #bbb; padding: .2rem .6rem; text-align: left; }
+td.n { text-align: right; font-variant-numeric: tabular-nums; }
+code { overflow-wrap: anywhere; }
+svg { max-width: 100%; height: auto; }
+@media (prefers-color-scheme: dark) { body { background: #161616; color: #eee; } svg { background: #fff; } }
+"""
+
+
+def render_html(heading: Heading, finished: Sequence[Finished]) -> str:
+    """Return the whole report as one page."""
+    facts = "".join(f"<li>{_inline(line.removeprefix('- '))}</li>" for line in _heading_lines(heading, finished))
+    contents = "".join(
+        f'<li><a href="#{each.experiment.id}">{each.experiment.id}: {escape(each.experiment.title)}</a></li>'
+        for each in finished
+    )
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Reproduced experiments</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>\n<body>\n'
+        f"<h1>Reproduced experiments</h1>\n<ul>{facts}</ul>\n<nav><ul>{contents}</ul></nav>\n"
+        f"{''.join(map(_section, finished))}</body></html>\n"
+    )
+
+
+def _section(finished: Finished) -> str:
+    experiment = finished.experiment
+    cut = f"<p><strong>Cut short</strong>: {escape(finished.cut)}.</p>\n" if finished.cut else ""
+    results = "".join(piece for result in finished.results for piece in _result(result))
+    return (
+        f'<h2 id="{experiment.id}">{experiment.id}: {escape(experiment.title)}</h2>\n'
+        f"<p>Paper: {escape(experiment.paper)}.</p>\n{cut}"
+        f"<p>Took {finished.seconds:.1f} s."
+        f" Digest of {escape(finished.digest_scope)}: <code>{finished.digest}</code>.</p>\n{results}"
+    )
+
+
+def _result(result: Table | Figure) -> Iterator[str]:
+    yield f"<h3>{escape(result.title)}</h3>\n"
+    if isinstance(result, Table):
+        yield from _table(result)
+    else:
+        svg = render_svg(result)
+        # Without the XML declaration and document type, which HTML does not allow inside a page.
+        yield f"<figure>{svg[svg.index('<svg') :]}</figure>\n"
+    if result.note:
+        yield f"<p>{_inline(result.note)}</p>\n"
+
+
+def _table(table: Table) -> Iterator[str]:
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in _columns(table))
+    yield f"<table><thead><tr>{heads}</tr></thead><tbody>\n"
+    for row in table.rows:
+        labels = "".join(f"<td>{_inline(label)}</td>" for label in row.labels)
+        numbers = "".join(f'<td class="n">{number_text(each)}</td>' for each in (row.other, row.ours, row.difference))
+        yield f"<tr>{labels}{numbers}</tr>\n"
+    yield "</tbody></table>\n"
+
+
+def _inline(text: str) -> str:
+    """Return text with `code` between backticks, all else escaped."""
+    pieces = escape(text).split("`")
+    if len(pieces) % 2 == 0:  # a backtick without its partner
+        return escape(text)
+    return "".join(f"<code>{piece}</code>" if at % 2 else piece for at, piece in enumerate(pieces))

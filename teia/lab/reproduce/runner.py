@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import Clock, iso_utc
+from teia.errors import TeiaError
 from teia.lab.reproduce.catalogue import choose
 from teia.lab.reproduce.registry import Experiment, ExperimentInput, Figure, Table
-from teia.lab.reproduce.report import Finished, Heading, write_report
+from teia.lab.reproduce.report import Finished, Heading, render_html, write_report
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,28 @@ def reproduce(
 ) -> Reproduction:
     """Run experiments one after the other and write their report.
 
-    Unknown ids and a folder that cannot be made are refused before any experiment runs.
+    Unknown ids and a folder that cannot be made are refused before any experiment runs. If one of several experiments
+    fails, the report names it and has the others.
     """
     chosen = choose(ids)
     out.mkdir(parents=True, exist_ok=True)
-    heading = Heading(_command(chosen, seed, quick, out), seed, quick, clock.now_s())
-    finished = tuple(_run(each, ExperimentInput(seed, quick, out, progress), clock) for each in chosen)
-    return Reproduction(write_report(out, heading, finished), heading, finished)
+    began_s = clock.now_s()
+    finished, failures = [], []
+    for number, each in enumerate(chosen, 1):
+        try:
+            finished.append(_run(each, ExperimentInput(seed, quick, out, progress), clock))
+        except TeiaError as error:
+            # One of several that fails (a missing Squid, a stalled machine) must not cost the others' results.
+            if len(chosen) == 1:
+                raise
+            failures.append(f"{each.id} ({error})")
+            progress(f"{each.id} failed: {error}")
+        # Written after each: an interruption of a long run leaves the report of what was done.
+        not_run = tuple(other.id for other in chosen[number:])
+        heading = Heading(_command(chosen, seed, quick, out), seed, quick, began_s, tuple(failures), not_run)
+        report = write_report(out, heading, finished)
+        report.with_suffix(".html").write_text(render_html(heading, finished), encoding="utf-8")
+    return Reproduction(report, heading, tuple(finished))
 
 
 def _command(chosen: Sequence[Experiment], seed: int, quick: bool, out: Path) -> str:
@@ -61,6 +77,8 @@ def summary(reproduction: Reproduction) -> dict[str, Any]:
     """Return every table's numbers and the names of all files, ready for JSON."""
     return {
         "report": str(reproduction.report),
+        "html": str(reproduction.report.with_suffix(".html")),
+        "failures": list(reproduction.heading.failures),
         "seed": reproduction.heading.seed,
         "quick": reproduction.heading.quick,
         "date": iso_utc(reproduction.heading.date_s),

@@ -13,7 +13,14 @@ from teia.clock import VirtualClock
 from teia.errors import LabError
 from teia.lab.measure.comparing import describe, mann_whitney, t_test
 from teia.lab.reproduce import collectors, parallel_crawlers, rounds, strategies
-from teia.lab.reproduce.collectors import CollectorsResult, fit_line, measure_session
+from teia.lab.reproduce.collectors import (
+    CollectorsResult,
+    NodesResult,
+    fit_line,
+    measure_nodes,
+    measure_session,
+    node_table,
+)
 from teia.lab.reproduce.parallel_crawlers import Study, world_spec
 from teia.lab.reproduce.registry import ExperimentInput, Figure, Table, compute_digest
 from teia.lab.reproduce.rounds import FinishedRounds, RoundResult, compute_measures, study_id
@@ -273,14 +280,32 @@ def test_a_straight_line_is_recognised() -> None:
     assert fit_line(sessions) == pytest.approx((10, 5, 1))
 
 
+def test_nodes_are_compared_with_as_many_times_one_node() -> None:
+    sessions = [NodesResult(nodes, rate, 45 * nodes) for nodes, rate in ((1, 90.0), (2, 170.0), (4, 350.0))]
+    rows = {row.labels: (row.ours, row.other) for row in node_table(sessions).rows}
+    assert rows == {("1", "5", "45"): (90, 90), ("2", "10", "90"): (170, 180), ("4", "20", "180"): (350, 360)}
+
+
+def test_nodes_are_measured_when_all_of_them_work() -> None:
+    """The first minute, in which one node alone had all servers, is left out, and so are failures."""
+    early = [(float(second), second + 1.0, 200) for second in range(60)]
+    late = [(100 + second / 4, 101 + second / 4, 404 if second % 4 == 0 else 200) for second in range(81)]
+    assert measure_nodes(2, early + late, 16.0) == NodesResult(2, 60 * 48 / 16, 64)
+    with pytest.raises(LabError, match="too little"):
+        measure_nodes(20, early, 16.0)
+
+
 @pytest.mark.slow
 def test_five_times_the_collectors_collect_five_times_as_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """C8: the rate grows with the collectors, because they wait for servers and not for the scheduler."""
+    missing_nats()
     monkeypatch.setattr(collectors, "LATENCY_S", 0.5)
     monkeypatch.setattr(collectors, "QUICK_SECONDS", 5.0)
     found = list(collectors.collectors.body(ExperimentInput(1, True, tmp_path, print)))
     rates = [rate for rate, _ in rows_of(found, "rates").values()]
     assert rates[1] / rates[0] == pytest.approx(5, rel=0.2)
+    alone, two = (rate for rate, _ in rows_of(found, "nodes").values())
+    assert two / alone == pytest.approx(2, rel=0.25), "two nodes of five collectors each, beside one"
     latencies = rows_of(found, "latencies")
     assert latencies["25", "scheduler, s"][1] == 0.02
     assert latencies["25", "scheduler, s"][0] < 0.1

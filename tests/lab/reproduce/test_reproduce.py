@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
+from html import escape
 from pathlib import Path
 
 import pytest
 
 from teia.clock import VirtualClock
-from teia.errors import UsageError
+from teia.errors import LabError, UsageError
 from teia.lab.reproduce import collectors, rounds
 from teia.lab.reproduce.catalogue import EXPERIMENTS, choose
 from teia.lab.reproduce.registry import (
@@ -20,8 +22,9 @@ from teia.lab.reproduce.registry import (
     Table,
     compute_digest,
     experiment,
+    number_text,
 )
-from teia.lab.reproduce.report import Finished, Heading, render_markdown, write_report
+from teia.lab.reproduce.report import Finished, Heading, render_html, render_markdown, write_report
 from teia.lab.reproduce.runner import Reproduction, reproduce, summary
 
 PUBLISHED_SHARES = {"Poisson": 0.6, "Pareto": 0.3, "quasi-deterministic": 0.1}
@@ -197,3 +200,53 @@ def test_folder_that_cannot_be_made_stops_before_the_work(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(FileExistsError):
         reproduce(["P7"], seed=1, quick=True, out=tmp_path / "file", clock=VirtualClock(), progress=pytest.fail)
+
+
+def test_all_stands_for_every_experiment() -> None:
+    assert choose(["all"]) == choose(["P6", "ALL"]) == list(EXPERIMENTS.values())
+
+
+def test_one_report_in_two_forms_has_every_number(tmp_path: Path) -> None:
+    """Quick, of an experiment that needs no network; the HTML holds its figures and needs no other file."""
+    made = run_p7(tmp_path)
+    html, markdown = (tmp_path / "REPORT.html").read_text(), (tmp_path / "REPORT.md").read_text()
+    assert str(tmp_path / "REPORT.html") == summary(made)["html"]
+    for each in made.finished:
+        assert each.digest in html
+        assert each.digest in markdown
+        for result in each.results:
+            assert escape(result.title) in html
+            if isinstance(result, Table):
+                assert html.count("<tr>") >= len(result.rows)
+                assert all(f'<td class="n">{number_text(row.ours)}</td>' in html for row in result.rows)
+    assert "<svg" in html
+    assert "src=" not in html
+
+
+def test_text_of_a_report_is_escaped_and_a_cut_run_says_so() -> None:
+    table = Table(
+        "t", "A <b> title", ("which",), (ResultRow(("`<x>` & y",), 1.0),), note="`a` < b", cut="1 of 3 rounds"
+    )
+    heading = Heading("c", 1, False, 0.0, ("C7 (no Squid)",), ("F9", "F11"))
+    page = render_html(heading, [Finished(two_numbers, (table,), 1.0)])
+    assert "cut short: F9, F11 did not run" in page
+    assert "<td><code>&lt;x&gt;</code> &amp; y</td>" in page
+    assert "<h3>A &lt;b&gt; title</h3>" in page
+    assert "<strong>Cut short</strong>: 1 of 3 rounds." in page
+    assert "failed: C7 (no Squid)" in page
+
+
+def test_one_experiment_that_fails_does_not_cost_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_run: ExperimentInput) -> Results:
+        raise LabError("no Squid")
+        yield  # a generator, like every body
+
+    monkeypatch.setitem(EXPERIMENTS, "C7", replace(EXPERIMENTS["C7"], body=broken, input_lines=None))
+    monkeypatch.setitem(EXPERIMENTS, "T8", two_numbers)
+    options = {"seed": 1, "quick": True, "clock": VirtualClock(0), "progress": print}
+    made = reproduce(["C7", "T8"], out=tmp_path, **options)
+    assert [each.experiment.id for each in made.finished] == ["T8"]
+    assert "failed: C7 (no Squid)" in made.report.read_text()
+    assert summary(made)["failures"] == ["C7 (no Squid)"]
+    with pytest.raises(LabError, match="no Squid"):
+        reproduce(["C7"], out=tmp_path, **options)
