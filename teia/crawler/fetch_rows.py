@@ -49,8 +49,20 @@ _OLD_COLUMNS = FetchRow._fields.index("images")
 """Number of columns that nodes of the version before can read."""
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(FetchRow).decode
+_decode_row = msgspec.msgpack.Decoder(FetchRow).decode
 _CODES = {outcome.value: outcome.tarantula_code for outcome in Outcome}
+
+
+def _decode(packed: bytes) -> FetchRow:
+    """Return a stored row; of one that a newer teia wrote (a neighbour in a cluster), the columns known here."""
+    try:
+        return _decode_row(packed)
+    except msgspec.ValidationError:
+        values, known = msgspec.msgpack.decode(packed), len(FetchRow._fields)
+        # New columns are at the end of a row; anything else is damage.
+        if not isinstance(values, list) or len(values) <= known:
+            raise
+        return msgspec.convert(values[:known], FetchRow)
 
 
 def log_row(visit: ActiveVisit, archived: CaptureLocation, committed_s: float) -> FetchRow | None:

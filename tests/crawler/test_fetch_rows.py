@@ -162,3 +162,15 @@ def test_rows_of_an_older_teia_are_read(cell: FrontierCell, tmp_path: Path) -> N
         pending_log.append(cell, [older])
     (read,) = log_part(cell, tmp_path).pending
     assert read == row(1)
+
+
+def test_rows_of_a_newer_teia_are_read_without_their_new_columns(cell: FrontierCell, tmp_path: Path) -> None:
+    """While a cluster is upgraded node by node, an older node reads the log of a cell that a newer one wrote."""
+    with cell.transaction():
+        pending_log.append(cell, [msgspec.msgpack.encode((*row(1), "new", 7))])
+    (read,) = log_part(cell, tmp_path).pending
+    assert read == row(1)
+    with cell.transaction():
+        pending_log.append(cell, [msgspec.msgpack.encode(("damaged",))])
+    with pytest.raises(msgspec.ValidationError):
+        log_part(cell, tmp_path)
