@@ -127,13 +127,16 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
     common = _learn_common(source.cells, source.config.refresh, now_s)
     found: list[tuple[str, FreshnessBound]] = []
     hiding: list[str] = []
-    again = 0
+    again = unproven = 0
     for cell, host_id, host in sorted(_hosts(source.cells), key=lambda each: each[2]):
         # A host without requests in the log has the general delay.
         slot_s = pace[host].slot_s if host in pace else source.config.courtesy.delay_s
         hiding += [host] if _trust(cell, host_id, host).hides_changes else []
-        parts, seen = _host_bounds(cell, host_id, host, slot_s, source.config.refresh, weigh, common, now_s)
+        parts, seen, is_unproven = _host_bounds(
+            cell, host_id, host, slot_s, source.config.refresh, weigh, common, now_s
+        )
         again += seen
+        unproven += is_unproven
         of_host = combine_bounds(parts)
         if of_host is not None:
             found.append((host, of_host))
@@ -143,6 +146,13 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
         Message("{host} answered 304 although pages had changed; its pages are requested without conditions", host=host)
         for host in sorted(hiding)[:top]
     ]
+    if unproven:
+        notes.append(
+            Message(
+                "no change of a page has proved the 304s of {n} hosts yet; the error covers that they may be false",
+                n=unproven,
+            )
+        )
     notes += [feasibility(host, bound, pace.get(host, _NO_REQUESTS).took_s) for host, bound in found[:top]]
     rows = [(host, bound, pace.get(host, _NO_REQUESTS).last_day) for host, bound in found[:top]]
     return FreshnessReport(
@@ -231,12 +241,12 @@ def _host_bounds(
     weigh: Weigh,
     common: CommonKnowledge,
     now_s: float,
-) -> tuple[list[FreshnessBound], int]:
-    """Return the freshness of each part of one host, and how many of its pages were revisited."""
+) -> tuple[list[FreshnessBound], int, bool]:
+    """Return the freshness of each part of one host, how many of its pages were revisited, and doubt in its 304s."""
     slot = slot_of(site_of(host))
     total = revisits.count_captured(cell.frontier, slot, host_id)
     trust = _trust(cell, host_id, host)
-    bounds, seen = [], 0
+    bounds, seen, is_unproven = [], 0, False
     signals, planned = SignalApplier(settings), _PlannedHost(slot, host_id, slot_s)
     for columns in _parts(cell, slot, host_id, weigh):
         # A part of a host has its part of the slots.
@@ -246,17 +256,20 @@ def _host_bounds(
         pages = without_sources(made.columns)
         seen += int(((pages.histories.visits > 0) & (pages.weight > 0) & ~pages.is_gone).sum())
         unproven = read_unproven(cell.frontier, (slot, host_id), pages, trust, common)
+        is_unproven |= unproven is not None
         given = (slots_s[1], now_s, settings.horizon_s)
         bound = compute_bound(pages, made.found, made.plan.priors, *given, unproven=unproven)
         bounds += [bound] if bound is not None else []
-    return bounds, seen
+    return bounds, seen, is_unproven
 
 
 def bound_of_host(
     cell: OpenCell, host_id: int, host: str, slot_s: float, settings: RefreshSettings, weigh: Weigh, now_s: float
 ) -> FreshnessBound | None:
     """Return the freshness of one host with requests `slot_s` apart, learnt from its own pages alone."""
-    parts, _ = _host_bounds(cell, host_id, host, slot_s, settings, weigh, _learn_common([cell], settings, now_s), now_s)
+    parts, *_ = _host_bounds(
+        cell, host_id, host, slot_s, settings, weigh, _learn_common([cell], settings, now_s), now_s
+    )
     return combine_bounds(parts)
 
 

@@ -81,6 +81,15 @@ def test_the_estimate_does_not_believe_what_304s_said(lying: FreshWeb) -> None:
     assert found.fresh == pytest.approx(true, abs=0.12)
 
 
+def test_the_report_counts_hosts_whose_304s_nothing_has_proved(tmp_path: Path) -> None:
+    """Before a change was seen, a server that answers 304 to everything looks like one whose pages do not change."""
+    world = quiet_world(**{**WEB, "changes__fastest": 0.01}, validators__honest=0.0, validators__frozen=1.0)
+    with fresh_web(world, tmp_path) as web:
+        web.run(days=2.0, slot_s=SLOT_S)
+        found, _ = report(web)
+    assert any("304s of 2 hosts" in note for note in found.notes)
+
+
 def test_the_report_names_the_hosts_that_hide_changes(lying: FreshWeb, honest: FreshWeb) -> None:
     notes = " ".join(report(lying)[0].notes)
     assert all(host.name in notes for host in lying.world.hosts)
