@@ -21,16 +21,17 @@ A node of a cluster adds a `CommitStep` before 1, inside and after the transacti
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import compress, repeat
 from typing import TYPE_CHECKING, Protocol
 
 from teia.clock import Clock
 from teia.crawler.agent_log import AgentLog
-from teia.crawler.child.messages import FoundLink
+from teia.crawler.child.messages import FoundLink, HostLinks, in_columns
 from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.content_seen import ContentSeen
 from teia.crawler.depths import propagate_depths
@@ -423,37 +424,47 @@ class Committer:
         """Settle the crawl's own visits, gather their links, and write their rows of the fetch log."""
         rows, committed_s = [], self._clock.now_s()
         changes = cell.frontier.last_change()
-        for visit in visits:
-            archived = visit.capture = capture_location(visit, stored.get(visit))
-            if visit.outcome == Outcome.ALIAS and not self._forward_alias(cell, visit, links):
-                # The alias was revoked meanwhile: the URL stays queued under its own name.
-                result.note_hosts(cell, [(visit.queue.host_id, visit.queue.host)])
-                continue
-            for row_key in self._settle(cell, visit, archived):
-                self._count(cell, links, row_key, {})
-            hand_to_indexer(cell, visit, changes)
-            cell.note_visit(visit)
-            if self._order.stores_trails and note_read(cell, visit, self._clock.now_s()):
-                result.note_hosts(cell, [(visit.queue.host_id, visit.queue.host)])
-            self._gather(cell, links, visit)
-            rows.append(log_row(visit, archived, committed_s))
+        for run in runs_of(visits):
+            settled = []
+            for visit in run:
+                if visit.outcome == Outcome.ALIAS and not self._forward_alias(cell, visit, links):
+                    # The alias was revoked meanwhile: the URL stays queued under its own name.
+                    result.note_hosts(cell, [(visit.queue.host_id, visit.queue.host)])
+                else:
+                    visit.capture = capture_location(visit, stored.get(visit))
+                    settled.append(visit)
+            self._settle(cell, settled)
+            hand_to_indexer(cell, run, changes)
+            for visit in settled:
+                for row_key in self._store_answer(cell, visit):
+                    self._count(cell, links, row_key, {})
+                cell.note_visit(visit)
+                if self._order.stores_trails and note_read(cell, visit, self._clock.now_s()):
+                    result.note_hosts(cell, [(visit.queue.host_id, visit.queue.host)])
+                self._gather(cell, links, visit)
+                rows.append(log_row(visit, visit.capture, committed_s))
         write_log(cell.frontier, rows)
 
-    def _settle(self, cell: Cell, visit: ActiveVisit, archived: CaptureLocation) -> list[RowKey]:
-        """Settle a visit; return the pages whose links no longer count, because a probe showed soft 404s."""
+    def _settle(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
+        """Settle visits of different URLs, and count their requests."""
+        cell.frontier.count_requests(
+            (visit.queue.host_id, visit.bytes_received, visit.address, visit.queue.server.last_response_s)
+            for visit in visits
+            if visit.was_requested
+        )
+        pages = [visit for visit in visits if visit.item.purpose not in NO_PAGES]
+        ends = [(self._end_of(cell, visit), visit.queue.host) for visit in pages]
+        for visit, is_first in zip(pages, cell.frontier.settle_all(ends), strict=True):
+            visit.is_first = is_first
+            if visit.result is not None and visit.result.sketch and not visit.item.visits:
+                from teia.crawler.keep_fresh.observe import store_sketch  # needed only where pages are kept fresh
+
+                page = (visit.queue.host_id, visit.item.key)
+                store_sketch(cell.frontier, visit.queue.host, page, visit.result.sketch)
+
+    def _end_of(self, cell: Cell, visit: ActiveVisit) -> SettledVisit:
+        """Return the end of a visit; a visit of a known page is compared with the one before."""
         queue, item, fetched = visit.queue, visit.item, visit.fetched
-        if visit.was_requested:
-            cell.frontier.count_request(
-                queue.host_id, visit.bytes_received, visit.address, queue.server.last_response_s
-            )
-        if item.purpose == "robots":
-            self._store_robots(cell, visit)
-            return []
-        if item.purpose == PROBE:
-            found = store_probe(cell.frontier, queue, probe_result(visit, self._clock.now_s()))
-            return [(slot_of(site_of(queue.host)), queue.host_id, key) for key in found]
-        if item.purpose in IDENTITY_REQUESTS:
-            return []
         assert visit.verdict is not None
         now_s = self._clock.now_s()
         time_s = fetched.started_s if fetched is not None else now_s
@@ -465,20 +476,25 @@ class Committer:
             time_s,
             now_s + visit.verdict.wait_s,
             page_row(visit),
-            archived,
+            visit.capture,
             is_stored_as_revisit(visit),
             visit.body_at,
         )
-        if item.visits:
-            from teia.crawler.keep_fresh.observe import observe_visit  # imports numpy, needed only for revisited pages
+        if not item.visits:
+            return settled
+        from teia.crawler.keep_fresh.observe import observe_visit  # imports numpy, needed only for revisited pages
 
-            settled = observe_visit(cell.frontier, settled, queue.host, visit)
-        visit.is_first = cell.frontier.settle(settled, queue.host)
-        if visit.result is not None and visit.result.sketch and not item.visits:
-            from teia.crawler.keep_fresh.observe import store_sketch  # needed only where pages are kept fresh
+        return observe_visit(cell.frontier, settled, queue.host, visit)
 
-            store_sketch(cell.frontier, queue.host, (queue.host_id, item.key), visit.result.sketch)
-        return []
+    def _store_answer(self, cell: Cell, visit: ActiveVisit) -> list[RowKey]:
+        """Store a robots.txt or the answer to a probe; return the pages whose links the probe showed not to count."""
+        queue = visit.queue
+        if visit.item.purpose == "robots":
+            self._store_robots(cell, visit)
+        if visit.item.purpose != PROBE:
+            return []
+        found = store_probe(cell.frontier, queue, probe_result(visit, self._clock.now_s()))
+        return [(slot_of(site_of(queue.host)), queue.host_id, key) for key in found]
 
     def _store_robots(self, cell: Cell, visit: ActiveVisit) -> None:
         """Store an origin's robots.txt; one that came from another host is not stored, but fetched again next run."""
@@ -496,7 +512,7 @@ class Committer:
         result, item = visit.result, visit.item
         if result is None or item.purpose in NO_PAGES:
             return
-        named = [] if visit.outcome == Outcome.SOFT_404 else self._rewrite_aliases(result.links)
+        named = [] if visit.outcome == Outcome.SOFT_404 else self._replace_aliases(result.links)
         new: set[int] = set()
         adds_all = False
         if shows_links(visit):
@@ -514,35 +530,34 @@ class Committer:
             depth, hops = item.depth, item.hops + 1
         # Names outside the loop: it runs for every link of every page.
         own, own_host, pattern, is_sampled = item.key, visit.queue.host, abs(item.pattern), self._order.sample_size > 0
-        into: dict[str, dict[LinkKey, FoundUrl]] = {}
-        hints = hints_of(visit, self._order, self._promises) if self._order.needs_hints else repeat(None)
-        for link, hint in zip(named, hints, strict=False):
-            host, key = link.host, link.key
-            found = into.get(host)
-            if found is None:
-                found = into[host] = links[self.cell_number(host)]
-            link_key = (key, own) if is_sampled else key
+        hints = iter(hints_of(visit, self._order, self._promises)) if self._order.needs_hints else repeat(None)
+        for of_host in named:
+            host = of_host.host
+            found = links[self.cell_number(host)]
             through = pattern if host == own_host else 0
-            more = 0
-            if adds_all:
-                more = 1 if link.count and key != own else 0
-            elif key in new:
-                new.discard(key)  # an alias of the same URL may follow in the list
-                more = 1
-            same = found.get(link_key)
-            if same is None:
-                found[link_key] = FoundUrl(host, key, link.tail, depth, more, hops, link.by, hint, through)
-                continue
-            same.in_links += more
-            same.by |= link.by
-            if depth < same.depth:
-                same.depth = depth
-            if hops < same.hops:
-                same.hops = hops
-            if same.hint is not None:
-                same.hint = merge_hints(same.hint, hint)
-            if same.via and same.via != -through:  # else they agree, or agreed on none before
-                same.via = merge_via(same.via, through)
+            # The rows come first: `zip` must not take a hint where they have ended.
+            for (key, tail, by, linked), hint in zip(of_host.rows(), hints, strict=False):
+                link_key = (key, own) if is_sampled else key
+                more = 0
+                if adds_all:
+                    more = linked if key != own else 0
+                elif key in new:
+                    new.discard(key)  # an alias of the same URL may follow in the list
+                    more = 1
+                same = found.get(link_key)
+                if same is None:
+                    found[link_key] = FoundUrl(host, key, tail, depth, more, hops, by, hint, through)
+                    continue
+                same.in_links += more
+                same.by |= by
+                if depth < same.depth:
+                    same.depth = depth
+                if hops < same.hops:
+                    same.hops = hops
+                if same.hint is not None:
+                    same.hint = merge_hints(same.hint, hint)
+                if same.via and same.via != -through:  # else they agree, or agreed on none before
+                    same.via = merge_via(same.via, through)
 
     def _rewrite_aliases(self, links: list[FoundLink]) -> list[FoundLink]:
         """Replace the hosts of links to an alias by its main name."""
@@ -550,6 +565,13 @@ class Committer:
         if aliases is None or not aliases.has_aliases or not any(link.host in aliases for link in links):
             return links
         return [aliases.rewrite(link) if link.host in aliases else link for link in links]
+
+    def _replace_aliases(self, named: list[HostLinks]) -> list[HostLinks]:
+        """Replace the hosts of links to an alias by its main name, in columns; in the same order."""
+        aliases = self.aliases
+        if aliases is None or not aliases.has_aliases or not any(each.host in aliases for each in named):
+            return named
+        return in_columns(self._rewrite_aliases([link for each in named for link in each.found_links()]))
 
     def _count(
         self,
@@ -697,15 +719,37 @@ class Committer:
         return checked, due_s
 
 
-def hand_to_indexer(cell: Cell, visit: ActiveVisit, changes: int) -> None:
-    """Hand a page that has changed to the indexer; `changes` is the last change number before this group."""
-    if visit.result is None or not visit.result.entry:
-        return
-    queue, key = visit.queue, visit.item.key
-    change = cell.frontier.change_of(queue.host_id, queue.host, key)
-    # No new change number: the content is the same, and the indexer has it.
-    if change > changes:
-        cell.handover.write(change, key, visit.result.entry)
+def runs_of(visits: Iterable[ActiveVisit]) -> Iterator[list[ActiveVisit]]:
+    """Yield visits in their order, in runs that can be settled together.
+
+    A page may have been visited twice, by the crawler and by a cache. A probe is alone, because it judges the pages
+    that were settled before it.
+    """
+    run: list[ActiveVisit] = []
+    urls: set[tuple[str, int]] = set()
+    for visit in visits:
+        url, is_probe = (visit.queue.host, visit.item.key), visit.item.purpose == PROBE
+        if run and (is_probe or run[-1].item.purpose == PROBE or url in urls):
+            yield run
+            run, urls = [], set()
+        run.append(visit)
+        urls.add(url)
+    if run:
+        yield run
+
+
+def hand_to_indexer(cell: Cell, visits: Iterable[ActiveVisit], changes: int) -> None:
+    """Hand pages that have changed to the indexer; `changes` is the last change number before this group."""
+    entries = {
+        (slot_of(site_of(visit.queue.host)), visit.queue.host_id, visit.item.key): visit.result.entry
+        for visit in visits
+        if visit.result is not None and visit.result.entry
+    }
+    # The indexer reads entries in the order of their changes.
+    for change, row_key in sorted((change, row_key) for row_key, change in cell.frontier.changes_of(entries).items()):
+        # No new change number: the content is the same, and the indexer has it.
+        if change > changes:
+            cell.handover.write(change, row_key[2], entries[row_key])
 
 
 NO_PAGES = frozenset({"robots", PROBE}) | IDENTITY_REQUESTS
@@ -724,20 +768,15 @@ def shows_links(visit: ActiveVisit) -> bool:
     return fetched.status not in {0, NOT_MODIFIED}
 
 
-def link_targets(visit: ActiveVisit, links: Iterable[FoundLink]) -> dict[str, list[int]]:
+def link_targets(visit: ActiveVisit, links: Iterable[HostLinks]) -> dict[str, set[int]]:
     """Return the URLs to which a page links, by host, each once, without itself; none for an error or a redirect."""
-    targets: dict[str, list[int]] = {}
+    targets: dict[str, set[int]] = defaultdict(set)
     if visit.fetched is None or visit.fetched.status >= 300:
         return targets
-    own = visit.item.key
-    for link in links:
-        if link.count and link.key != own:
-            of_host = targets.get(link.host)
-            if of_host is None:
-                targets[link.host] = [link.key]
-            else:
-                of_host.append(link.key)
-    return targets
+    for each in links:
+        targets[each.host].update(compress(array("q", each.keys), each.linked))
+    targets[visit.queue.host].discard(visit.item.key)
+    return {host: keys for host, keys in targets.items() if keys}
 
 
 def capture_location(visit: ActiveVisit, records: tuple[Stored, ...] | None) -> CaptureLocation:

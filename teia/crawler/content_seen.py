@@ -45,13 +45,10 @@ class ContentSeen:
         # Any cell's folder leads to the files of all cells (archive.archive_path).
         self._archive = str(Path(folder.path) / "cells" / "00" / "archive")
         self._under_way: dict[int, tuple[ActiveVisit, list[ActiveVisit]]] = {}
+        self.waiting = 0
+        """Number of visits that wait for the commit of another one."""
         self._waiting_bytes = 0
         self._released: list[ActiveVisit] = []
-
-    @property
-    def waiting(self) -> int:
-        """Number of visits that wait for the commit of another one."""
-        return len(self._released) + sum(len(others) for _, others in self._under_way.values())
 
     def begin(self, visit: ActiveVisit, *, may_wait: bool) -> bool:
         """Look a body up; return False if the visit must wait for the commit of another one."""
@@ -65,6 +62,7 @@ class ContentSeen:
         has_room = may_wait and self._waiting_bytes + len(body) <= MAX_WAITING_BYTES
         if first is not None and has_room and not _may_be_names_of_one_site(first[0], visit):
             first[1].append(visit)
+            self.waiting += 1
             self._waiting_bytes += len(fetched.body)
             return False
         visit.seen = self._find(checksum)
@@ -92,6 +90,7 @@ class ContentSeen:
     def pop_released(self) -> list[ActiveVisit]:
         """Return the released visits; each is to be begun again."""
         released, self._released = self._released, []
+        self.waiting -= len(released)
         self._waiting_bytes -= sum(len(visit.fetched.body) for visit in released if visit.fetched is not None)
         return released
 

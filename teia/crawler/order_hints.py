@@ -32,7 +32,7 @@ def hints_of(visit: ActiveVisit, order: Order, promises_by_kind: Mapping[int, fl
         return preference_hints(visit, order.preference)
     if order.sample_size:
         page = Hint(page=visit.item.key)
-        return [None if link.by & BY_REQUISITE else page for link in result.links]
+        return [None if by & BY_REQUISITE else page for links in result.links for by in links.by]
     if result.judged is None:
         return repeat(None)
     return focused_hints(result.judged, visit.item.hint or NO_HINT, promises_by_kind)
@@ -47,9 +47,8 @@ def preference_hints(visit: ActiveVisit, preference: Preference) -> Iterable[Hin
         return repeat(other if item.lane == LANE_NEW and is_aside(item.rank) else None)
     if preference.is_language_preferred(result.language):
         return repeat(None)
-    return [
-        None if link.by & BY_REQUISITE or preference.is_host_preferred(link.host) else other for link in result.links
-    ]
+    hosts = [(links, None if preference.is_host_preferred(links.host) else other) for links in result.links]
+    return [None if by & BY_REQUISITE else hint for links, hint in hosts for by in links.by]
 
 
 def focused_hints(judged: FocusJudgement, hint: Hint, promises_by_kind: Mapping[int, float]) -> list[Hint]:

@@ -46,7 +46,14 @@ REFILLS_PER_GROUP = 512
 """Number of buffers filled per commit: after a restart all hosts need URLs, and commits must not wait for all."""
 
 REFILL_PAUSE_S = 0.02
-"""Shortest interval at which buffers are filled when there is nothing else to commit."""
+"""Shortest interval at which commits fill buffers that are nearly empty, or do other work, before their time."""
+
+NEARLY_EMPTY = 8
+"""A commit is made before its time for a buffer that holds no more than this fraction of what it is filled with.
+
+Other buffers that are low wait for the next commit. Large commits are cheaper: 256 pages together take three quarters
+of the time of 80 and 80 and 80.
+"""
 
 
 class CrawlState(StrEnum):
@@ -115,6 +122,7 @@ class Crawl:
         self._group: CommitGroup | None = None
         self._seeds: list[FoundUrl] = []
         self._low_buffers: dict[HostQueue, None] = {}
+        self._is_short_of_urls = False
         self._held_back: set[HostQueue] = set()
         self._delays: dict[tuple[str, str], DelayEntry] = {}
         self._held: list[HostQueue] = []
@@ -360,6 +368,7 @@ class Crawl:
         # A host without a number is not in the frontier: there is nothing to read.
         if not queue.exhausted and len(queue.buffer) <= queue.refill // 2 and queue.host_id:
             self._low_buffers[queue] = None
+            self._is_short_of_urls |= len(queue.buffer) <= queue.refill // NEARLY_EMPTY
 
     def wake_due(self, schedule: HostSchedule, now: float) -> None:
         """Check hosts again whose next URL has become due, or that may start now."""
@@ -396,7 +405,9 @@ class Crawl:
         every_s = commit.every_s / 4 if waiting else commit.every_s
         if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= every_s):
             return True
-        waits = self._low_buffers or self._seeds or self._parked or self._must_reevaluate or self._must_propagate
+        waits = self._seeds or self._parked or self._must_reevaluate or self._must_propagate
+        is_time_to_fill = bool(self._low_buffers) and now - self.last_group >= commit.every_s
+        waits = waits or self._is_short_of_urls or is_time_to_fill
         for planner in (self.committer.pagerank, self.committer.refresh):
             waits = waits or (planner is not None and planner.has_pending_work)
         return bool(waits or self.committer.pending_work()) and now - self.last_group >= REFILL_PAUSE_S
@@ -435,6 +446,7 @@ class Crawl:
         self._group.result.refilled.clear()
         self._group.only_settles = self.is_ending
         chosen = list(itertools.islice(self._low_buffers, 0 if self._group.only_settles else REFILLS_PER_GROUP))
+        self._is_short_of_urls = len(chosen) < len(self._low_buffers)
         for queue in chosen:
             del self._low_buffers[queue]
             queue.refill = self._refill_size(queue) if self.keeps_fresh else queue.refill
@@ -492,6 +504,7 @@ class Crawl:
             # New URLs may come before those in memory, so the buffer is read again.
             if self._rereads_buffers:
                 self._low_buffers[queue] = None
+                self._is_short_of_urls = True
             self.refill_if_low(queue)
         for queue, items, due_s in result.refilled:
             self._fill(queue, items, due_s, schedule, clock)

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from teia.clock import VirtualClock
-from teia.crawler.child.messages import FoundLink, ReadResult
+from teia.crawler.child.messages import FoundLink, ReadResult, in_columns
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.open_cell import Cell
 from teia.crawler.visit import ActiveVisit
@@ -74,7 +74,7 @@ class Bench:
 def result(*links: str) -> ReadResult:
     named = [FoundLink(split(u).host, key_of(u), tail_of(u, split(u).host), 1, "", 1) for u in links]
     fields = {name: type_of() for name, type_of in _EMPTY.items()}
-    return ReadResult(**{**fields, "outcome": "200", "links": named, "links_seen": len(named)})
+    return ReadResult(**{**fields, "outcome": "200", "links": in_columns(named), "links_seen": len(named)})
 
 
 _EMPTY = {

@@ -113,8 +113,9 @@ class Analyzer:
         is_page = visit.fetched is not None and visit.fetched.status == OK and _is_page(visit)
         if is_page and measured is not None and measured.unread:
             measured.unread -= 1
-            links = () if visit.result is None else visit.result.links
-            measured.awaited |= {link.key for link in links if link.by & BY_REQUISITE and site_of(link.host) == site}
+            for links in () if visit.result is None else visit.result.links:
+                if site_of(links.host) == site:
+                    measured.awaited |= {key for key, _, by, _ in links.rows() if by & BY_REQUISITE}
             self._judge(site, measured)
 
     def note_answer(self, visit: ActiveVisit, address: DelayTarget) -> None:  # noqa: ARG002

@@ -1,13 +1,18 @@
 """Messages between the crawler and its parse children, as bytes.
 
 The format is msgpack through msgspec. The child has just read a hostile page, so its message is checked against these
-types before it is used. A page's links come back merged, in scope and ready for the frontier; the records for the
-archive come back compressed. So the crawler itself never looks into a body.
+types before it is used. A page's links come back merged, in scope and ready for the frontier, in columns: a page has a
+hundred of them, and most are known already. The records for the archive come back compressed. So the crawler itself
+never looks into a body.
 """
 
 from __future__ import annotations
 
 import struct
+from array import array
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
 
 import msgspec
 
@@ -107,7 +112,7 @@ class Focus(msgspec.Struct, array_like=True, frozen=True, gc=False):
     threshold: int
 
 
-class FoundLink(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class FoundLink(msgspec.Struct, frozen=True, gc=False):
     """One URL that a page names: host, key, rest of the URL, number of links, and their kinds (`BY_…` bits)."""
 
     host: str
@@ -116,6 +121,43 @@ class FoundLink(msgspec.Struct, array_like=True, frozen=True, gc=False):
     count: int
     text: str
     by: int
+
+
+class HostLinks(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Consecutive `FoundLink`s of a page to one host, in columns.
+
+    `keys` are little-endian i64. `by` has one octet of `BY_…` bits for each URL. `linked` has 1 for a URL that the page
+    links to, which counts in the link graph, and 0 for one that it only lists or embeds.
+    """
+
+    host: str
+    keys: bytes
+    tails: list[str]
+    by: bytes
+    linked: bytes
+
+    def __post_init__(self) -> None:
+        if not len(self.keys) == 8 * len(self.tails) == 8 * len(self.by) == 8 * len(self.linked):
+            raise ValueError("columns of different lengths")
+
+    def rows(self) -> Iterator[tuple[int, str, int, int]]:
+        """Yield (key, tail, by, linked) of each URL."""
+        return zip(array("q", self.keys), self.tails, self.by, self.linked, strict=True)
+
+    def found_links(self) -> Iterator[FoundLink]:
+        """Yield the links one by one, without their texts."""
+        return (FoundLink(self.host, key, tail, linked, "", by) for key, tail, by, linked in self.rows())
+
+
+def in_columns(links: Iterable[FoundLink]) -> list[HostLinks]:
+    """Return links as they are sent, in the same order."""
+    columns = []
+    for host, run in groupby(links, attrgetter("host")):
+        named = list(run)
+        keys = array("q", [link.key for link in named]).tobytes()
+        by, linked = bytes([link.by for link in named]), bytes([link.count > 0 for link in named])
+        columns.append(HostLinks(host, keys, [link.tail for link in named], by, linked))
+    return columns
 
 
 class ReportedChanges(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -171,7 +213,7 @@ class ReadResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     text_digest: bytes = b""
     simhash: int = 0
     payload_bytes: int = 0
-    links: list[FoundLink] = []
+    links: list[HostLinks] = []
     links_seen: int = 0
     links_out_of_scope: int = 0
     links_unindexable: int = 0

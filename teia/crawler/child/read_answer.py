@@ -27,6 +27,7 @@ from teia.crawler.child.messages import (
     decode_settings,
     decode_task,
     encode,
+    in_columns,
 )
 from teia.crawler.child.seen_answer import LinkScope, RepeatedBody, find_repeated, has_same_links, link_scope
 from teia.crawler.links import (
@@ -199,7 +200,7 @@ def _parse_page(task: ReadTask, compiled: CompiledReadSettings, repeated: Repeat
         bytes.fromhex(page.text_digest),
         page.simhash,
         len(parsed.decoded.payload),
-        chosen.links,
+        in_columns(chosen.links),
         chosen.seen,
         chosen.out_of_scope,
         chosen.unindexable,

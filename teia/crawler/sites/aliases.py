@@ -66,7 +66,7 @@ from teia.frontier.queue.schedule import HostQueue
 from teia.frontier.tables.pages import find_url_at
 from teia.lib.simhash import distance
 from teia.records import Outcome
-from teia.urls import cell_of, host_to_cell, key_of, site_of, slot_of, split
+from teia.urls import cell_of, host_to_cell, is_address, key_of, site_of, slot_of, split
 
 FIRST_REQUESTS = 5
 """Number of a host's first requests, robots.txt included, among which all pages are samples."""
@@ -322,7 +322,7 @@ class AliasBook:
 
     def _same_but_www(self, host: str) -> str | None:
         other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
-        if not self._may_compare(host, other):
+        if is_address(host) or not self._may_compare(host, other):
             return None
         return other if alias_evidence.host_activity(self._cell(other), other, "/") is not None else None
 

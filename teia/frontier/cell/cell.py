@@ -19,7 +19,7 @@ from itertools import islice
 from math import ceil
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from teia.errors import ClusterError
 from teia.frontier.cell import revisits, shorter_paths, trails
@@ -59,14 +59,18 @@ HOST_CACHE = 200_000
 DISCOVERY = (LANE_DUE, LANE_NEW)
 
 
+PlacedLink = tuple[RowKey, int, FoundUrl]
+"""A link, with the key of its URL's row and its place in the sequence in which links came."""
+
+
 class TrapFilter(Protocol):
     """The trap detector as a cell calls it while links come in (frontier/traps/watch.py has the real one)."""
 
     def forget(self) -> None:
         """Clear the memory, because a transaction was rolled back."""
 
-    def begin_batch(self, links: Iterable[tuple[int, int, int, int, FoundUrl]], now_s: float) -> None:
-        """Register links, (slot, host id, key, sequence, link), that are about to be placed together."""
+    def begin_batch(self, links: Iterable[PlacedLink], now_s: float) -> None:
+        """Register links that are about to be placed together."""
 
     def classify(self, host_id: int, item: FoundUrl) -> tuple[int, int, int] | None:
         """Return (pattern, lane, lag) of a URL that was never seen; None if it is not stored."""
@@ -201,12 +205,16 @@ class FrontierCell(CellConnection):
         """
         return self.db.execute(sql, (LANE_REFRESH,)).fetchall()
 
-    def count_request(self, host_id: int, bytes_received: int, address: str, response_s: float) -> None:
-        """Add one request to the host's counters; inside a transaction."""
-        self.db.execute(
-            "UPDATE hosts SET requests = requests + 1, bytes = bytes + ?, address = ?, response_s = ?, parked = ''"
+    def count_requests(self, requests: Iterable[tuple[int, int, str, float]]) -> None:
+        """Add requests, (host id, bytes received, address, response time), to their hosts; inside a transaction."""
+        hosts: dict[int, tuple[int, int, str, float]] = {}
+        for host_id, size, address, response_s in requests:
+            number, received, _, _ = hosts.get(host_id, (0, 0, "", 0.0))
+            hosts[host_id] = (number + 1, received + size, address, response_s)
+        self.db.executemany(
+            "UPDATE hosts SET requests = requests + ?, bytes = bytes + ?, address = ?, response_s = ?, parked = ''"
             " WHERE host_id = ?",
-            (bytes_received, address, response_s, host_id),
+            [(*counted, host_id) for host_id, counted in hosts.items()],
         )
 
     def park_host(self, host_id: int, why: str) -> None:
@@ -236,21 +244,21 @@ class FrontierCell(CellConnection):
         order = self.order
         if order.sample_size:
             found = sample_links(found, order.sample_size, order.seed, lambda item: self._is_new_or_aside(item, now_s))
-        look_up = (
-            "SELECT depth, state, in_links, hops, lane, rank, found_by, pattern FROM urls"
-            " WHERE slot = ? AND host_id = ? AND key = ?"
-        )
         # Rows are read in their order on disk; the changes are collected and written together below.
         links = self._number_and_sort(found, now_s)
+        columns = "u.depth, u.state, u.in_links, u.hops, u.lane, u.rank, u.found_by, u.pattern"
+        rows = self.look_up([row_key for row_key, _, _ in links], columns)
         watch = self.watch
         if watch is not None:
             watch.begin_batch(links, now_s)
-        for *row_key, sequence, item in links:
+        for row_key, sequence, item in links:
+            row = rows.get(row_key)
             # No tail: pages no longer link to this URL (in_link_counts.removed_link).
             if not item.tail:
-                removed.append((row_key, item.in_links))
+                # A URL that was not stored when it was found (frontier/traps/watch.py) has no row.
+                if row is not None:
+                    removed.append((row_key, row, item.in_links))
                 continue
-            row = self.db.execute(look_up, row_key).fetchone()
             score = TOP_SCORE if item.hint is None else item.hint.score
             if row is None:
                 # Never seen. The trap detector may put it behind the others, or refuse to store it.
@@ -281,7 +289,10 @@ class FrontierCell(CellConnection):
                             touched[row_key[1]] = item.host
                 if row[7] and row[1] == STATE_QUEUED and watch is not None:
                     watch.count_link(row_key[1], item, row[7])
-                known.append((depth, in_links, min(row[3], item.hops), rank, row[6] | item.by, *row_key))
+                hops, by = min(row[3], item.hops), row[6] | item.by
+                # Most links of a page that is visited again change nothing.
+                if (depth, in_links, hops, rank, by) != (row[0], row[2], row[3], row[5], row[6]):
+                    known.append((depth, in_links, hops, rank, by, *row_key))
         self._insert_new(new_urls, new_queue)
         self._update_known(known, moved)
         self._remove_links(removed)
@@ -291,7 +302,7 @@ class FrontierCell(CellConnection):
         if shorter:
             shorter_paths.add(self, shorter)
         if order.stores_trails:
-            touched.update(self._store_trails([each for each in links if each[4].tail], now_s))
+            touched.update(self._store_trails([each for each in links if each[2].tail], now_s))
         return list(touched.items())
 
     def add_source(self, host: str, key: int, by: int) -> None:
@@ -299,19 +310,13 @@ class FrontierCell(CellConnection):
         sql = "UPDATE urls SET found_by = found_by | ? WHERE slot = ? AND host_id = ? AND key = ?"
         self.db.execute(sql, (by, slot_of(site_of(host)), self.find_host(host), key))
 
-    def _remove_links(self, removed: Sequence[tuple[Sequence[int], int]]) -> None:
-        """Lower the in-link counts of URLs that pages no longer link to.
+    def _remove_links(self, removed: Sequence[tuple[RowKey, Sequence[int], int]]) -> None:
+        """Lower the in-link counts of URLs that pages no longer link to; queued ones move back if the order uses links.
 
-        A queued URL moves back if the order uses links. A URL that was not stored when it was found
-        (frontier/traps/watch.py) has no row, and nothing to lower.
+        Given are (row key, row as `add_links` looked it up, number of new links, which is negative).
         """
-        look_up = "SELECT depth, in_links, state, lane, rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
         order, lowered, moved = self.order, [], []
-        for row_key, fewer in removed:
-            row = self.db.execute(look_up, row_key).fetchone()
-            if row is None:
-                continue
-            depth, before, state, lane, rank = row
+        for row_key, (depth, state, before, _, lane, rank, *_), fewer in removed:
             in_links, now = max(0, before + fewer), rank
             if order.depends_on_links and (state, lane) == (STATE_QUEUED, LANE_NEW) and not rank & order.fixed_bit:
                 # Never forwards: a lost link can only make a URL wait longer.
@@ -330,13 +335,13 @@ class FrontierCell(CellConnection):
         row = self.db.execute(sql, row_key).fetchone()
         return row is None or (row[:2] == (STATE_QUEUED, LANE_NEW) and is_aside(row[2]))
 
-    def _store_trails(self, links: Sequence[tuple[int, int, int, int, FoundUrl]], now_s: float) -> dict[int, str]:
+    def _store_trails(self, links: Sequence[PlacedLink], now_s: float) -> dict[int, str]:
         """Store the links' hints; return the hosts of pages that are revisited to evaluate their links anew."""
         again: dict[int, str] = {}
-        for *row_key, _, item in links:
+        for row_key, _, item in links:
             if trails.is_shorter_path(self, row_key, item.hint) and self.visit_again(row_key, now_s):
                 again[row_key[1]] = item.host
-        trails.store_hints(self, ((row_key, item.hint) for *row_key, _, item in links))
+        trails.store_hints(self, ((row_key, item.hint) for row_key, _, item in links))
         return again
 
     def note_read(self, host_id: int, host: str, item: QueuedUrl, read: trails.ReadingResult, now_s: float) -> bool:
@@ -356,16 +361,21 @@ class FrontierCell(CellConnection):
         self._enter_queue(slot, host_id, key, lane=LANE_DUE, rank=rank)
         return True
 
-    def _number_and_sort(self, found: Iterable[FoundUrl], now_s: float) -> list[tuple[int, int, int, int, FoundUrl]]:
-        """Return (slot, host id, key, sequence, link), numbered as they came and sorted as they lie on disk.
+    def _number_and_sort(self, found: Iterable[FoundUrl], now_s: float) -> list[PlacedLink]:
+        """Return links with their row keys, numbered as they came and sorted as they lie on disk.
 
         Neighbours on disk then share a page of the database instead of writing it again for each
         (bench/frontier.py).
         """
-        numbered = enumerate(_merged(found), self._sequence + 1)
-        links = [(slot_of(site_of(f.host)), self.host_id(f.host, now_s), f.key, n, f) for n, f in numbered]
+        hosts: dict[str, tuple[int, int]] = {}
+        links: list[PlacedLink] = []
+        for sequence, item in enumerate(_merged(found), self._sequence + 1):
+            host = hosts.get(item.host)
+            if host is None:
+                host = hosts[item.host] = (slot_of(site_of(item.host)), self.host_id(item.host, now_s))
+            links.append(((*host, item.key), sequence, item))
         self._sequence += len(links)
-        links.sort(key=itemgetter(0, 1, 2))
+        links.sort(key=itemgetter(0))
         return links
 
     def _insert_new(self, new_urls: Sequence[tuple[object, ...]], new_queue: Sequence[tuple[object, ...]]) -> None:
@@ -422,40 +432,55 @@ class FrontierCell(CellConnection):
     # -- visits end ----------------------------------------------------------------------------------------
 
     def settle(self, settled: SettledVisit, host: str) -> bool | None:
-        """Record the end of one visit: the URL leaves its place in the queue and takes the state of the verdict.
+        """Record the end of one visit, as `settle_all` does."""
+        return self.settle_all([(settled, host)])[0]
 
-        Return True if this answer is the first of its page; None if the page is not kept.
+    def settle_all(self, visits: Sequence[tuple[SettledVisit, str]]) -> list[bool | None]:
+        """Record the ends of visits of different URLs, given with their hosts; inside a transaction.
+
+        Each URL leaves its place in the queue and takes the state of its verdict. Return for each True if its answer
+        is the first of its page, None if the page is not kept.
         """
-        slot, item = slot_of(site_of(host)), settled.queued
-        row_key = (slot, settled.host_id, item.key)
-        row = self.db.execute(
-            "SELECT lane, rank, state, depth FROM urls WHERE slot = ? AND host_id = ? AND key = ?", row_key
-        ).fetchone()
-        # An announced page that the trap detector did not store has no row, and is not kept.
-        if row is None:
-            return None
-        # A page of the REFRESH lane is DONE or FAILED while it waits; it leaves its lane below.
-        if row[2] == STATE_QUEUED:
-            self._leave_queue(*row_key, lane=row[0], rank=row[1])
-        lane, rank, failures = row[0], row[1], 0
-        if lane == LANE_REFRESH:
-            lane = revisits.leave_lane(self, row_key, rank)
-        if settled.state == STATE_QUEUED:
-            # Rounded up: a retry is never due before its wait is over.
-            lane, rank, failures = LANE_DUE, ceil(settled.again_s * 1000), item.failures + 1
-            self._enter_queue(*row_key, lane=lane, rank=rank)
-        self.db.execute(
+        row_keys = [(slot_of(site_of(host)), settled.host_id, settled.queued.key) for settled, host in visits]
+        columns = "u.lane, u.rank, u.state, u.depth, p.digest, p.text_digest, p.file, p.offset, p.length"
+        rows = self.look_up(row_keys, columns, "LEFT JOIN pages AS p USING (slot, host_id, key)")
+        left, entered, states, shorter = [], [], [], []
+        pages = _PageWrites()
+        firsts: list[bool | None] = []
+        for row_key, (settled, _) in zip(row_keys, visits, strict=True):
+            row = rows.get(row_key)
+            # An announced page that the trap detector did not store has no row, and is not kept.
+            if row is None:
+                firsts.append(None)
+                continue
+            lane, rank, state, depth, *before = row
+            item, failures = settled.queued, 0
+            # A page of the REFRESH lane is DONE or FAILED while it waits; it leaves its lane below.
+            if state == STATE_QUEUED:
+                left.append((*row_key[:2], lane, rank, row_key[2]))
+            if lane == LANE_REFRESH:
+                lane = revisits.leave_lane(self, row_key, rank)
+            if settled.state == STATE_QUEUED:
+                # Rounded up: a retry is never due before its wait is over.
+                lane, rank, failures = LANE_DUE, ceil(settled.again_s * 1000), item.failures + 1
+                entered.append((*row_key[:2], lane, rank, row_key[2]))
+            states.append((settled.state, failures, settled.outcome, lane, rank, *row_key))
+            firsts.append(settled.page is not None and pages.add(row_key, settled, settled.page, before))
+            # A shorter path was found while the page was read at its old depth.
+            if settled.page is not None and depth < item.depth and settled.state == STATE_DONE:
+                shorter.append(row_key)
+        leave = "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
+        self.queued += len(entered) - self.db.executemany(leave, left).rowcount
+        self.db.executemany("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", entered)
+        self.db.executemany(
             "UPDATE urls SET state = ?, failures = ?, outcome = ?, lane = ?, rank = ?"
             " WHERE slot = ? AND host_id = ? AND key = ?",
-            (settled.state, failures, settled.outcome, lane, rank, *row_key),
+            states,
         )
-        if settled.page is None:
-            return False
-        is_first = self._record_page(slot, settled, settled.page)
-        # A shorter path was found while the page was read at its old depth.
-        if row[3] < item.depth and settled.state == STATE_DONE and not self.order.stores_trails:
-            shorter_paths.add(self, [row_key])
-        return is_first
+        pages.write(self.db)
+        if shorter and not self.order.stores_trails:
+            shorter_paths.add(self, shorter)
+        return firsts
 
     def _leave_queue(self, slot: int, host_id: int, key: int, *, lane: int, rank: int) -> None:
         sql = "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
@@ -493,58 +518,6 @@ class FrontierCell(CellConnection):
         sql = "UPDATE urls SET state = ?, outcome = ? WHERE slot = ? AND host_id = ? AND key = ?"
         self.db.execute(sql, (STATE_EXCLUDED, outcome, slot, host_id, key))
 
-    def _record_page(self, slot: int, settled: SettledVisit, page: PageRow) -> bool:
-        """Add a visit to the history, and update the page's row; return True if the page had none.
-
-        A page changed if the normalised text differs (F3), or the bytes where there is no text. A 304 and a first
-        visit have nothing to compare: a 304 reports "unchanged" itself and keeps the row; a first visit reports
-        nothing. Nor does a visit that failed: the page of a 503 is in the history and in the archive, but the row
-        keeps the last good capture.
-        """
-        archived, row_key = settled.archived, (slot, settled.host_id, settled.queued.key)
-        sql = "SELECT digest, text_digest, file, offset, length FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
-        before = self.db.execute(sql, row_key).fetchone()
-        failed = settled.state in {STATE_QUEUED, STATE_FAILED}
-        # Texts are compared; bytes only where a page has no text.
-        earlier = b"" if before is None else before[1] or before[0]
-        is_other = page.status != NOT_MODIFIED and earlier != (page.text_digest or page.digest)
-        # The crawler's own comparison comes first, then the digests; None where there is nothing to compare.
-        changed = settled.changed if settled.visit_result is not None else is_other if earlier and not failed else None
-        digest = before[0] if before is not None and page.status == NOT_MODIFIED else page.digest
-        self.db.execute(
-            "INSERT OR REPLACE INTO visits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*row_key, settled.time_s, settled.outcome, digest, changed, *archived, settled.visit_result),
-        )
-        if before is None:
-            # The row names the record with the body. A failed first visit leaves a row without a capture.
-            archived = settled.body_at if settled.body_at.file else archived
-            page, archived = (PageRow(page.status), NOT_ARCHIVED) if failed else (page, archived)
-            self.db.execute(
-                f"INSERT INTO pages VALUES (?, ?, ?, 1, 0, ?, ?{', ?' * 16}, 0, 0)",  # noqa: S608  # only marks
-                (*row_key, settled.time_s, settled.time_s, *page, *archived),
-            )
-            return True
-        self.db.execute(
-            "UPDATE pages SET visits = visits + 1, changes = changes + ?, last_visit_s = ?"
-            " WHERE slot = ? AND host_id = ? AND key = ?",
-            (bool(changed), settled.time_s, *row_key),
-        )
-        if page.status != NOT_MODIFIED and not failed:
-            # A revisit record has no body: the row continues to name the record that has it.
-            if settled.repeats:
-                archived = settled.body_at if settled.body_at.file else CaptureLocation(*before[2:])
-            self.db.execute(
-                """
-                UPDATE pages SET status = ?, digest = ?, text_digest = ?, simhash = ?, media_type = ?, language = ?,
-                    title = ?, etag = ?, last_modified = ?, redirect_to = ?, canonical = ?, noindex = ?,
-                    payload_digest = ?, file = ?, offset = ?, length = ?,
-                    last_change_s = CASE WHEN ? THEN ? ELSE last_change_s END
-                WHERE slot = ? AND host_id = ? AND key = ?
-                """,
-                (*page, *archived, changed or not earlier, settled.time_s, *row_key),
-            )
-        return False
-
     def write_links(self) -> None:
         """Write the rows of `new_links`, in their order on disk (see `_number_and_sort`)."""
         if self.new_links:
@@ -555,11 +528,10 @@ class FrontierCell(CellConnection):
 
     # -- small things --------------------------------------------------------------------------------------
 
-    def change_of(self, host_id: int, host: str, key: int) -> int:
-        """Return the number of a page's last change; 0 if it has none."""
-        sql = "SELECT change FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
-        row = self.db.execute(sql, (slot_of(site_of(host)), host_id, key)).fetchone()
-        return 0 if row is None else int(row[0])
+    def changes_of(self, row_keys: Iterable[RowKey]) -> dict[RowKey, int]:
+        """Return the numbers of the last changes of pages."""
+        pages = self.look_up(row_keys, "p.change", "JOIN pages AS p USING (slot, host_id, key)")
+        return {row_key: change for row_key, (change,) in pages.items()}
 
     def last_change(self) -> int:
         """Return the number of changes so far."""
@@ -567,6 +539,69 @@ class FrontierCell(CellConnection):
 
     def _save_counters(self) -> None:
         self.set_meta({"sequence": self._sequence, "known": self.known, "queued": self.queued})
+
+
+class _PageWrites:
+    """Rows of `visits` and `pages` that a group of visits writes."""
+
+    def __init__(self) -> None:
+        self._visits: list[tuple[object, ...]] = []
+        self._new: list[tuple[object, ...]] = []
+        self._visited: list[tuple[object, ...]] = []
+        self._captured: list[tuple[object, ...]] = []
+
+    def add(self, row_key: RowKey, settled: SettledVisit, page: PageRow, before: Sequence[Any]) -> bool:
+        """Add a visit to the history, and update the page's row; return True if the page had none.
+
+        `before` has the digests and the capture of the row. A page changed if the normalised text differs (F3), or the
+        bytes where there is no text. A 304 and a first visit have nothing to compare: a 304 reports "unchanged" itself
+        and keeps the row; a first visit reports nothing. Nor does a visit that failed: the page of a 503 is in the
+        history and in the archive, but the row keeps the last good capture.
+        """
+        archived, is_first = settled.archived, before[0] is None
+        failed = settled.state in {STATE_QUEUED, STATE_FAILED}
+        # Texts are compared; bytes only where a page has no text.
+        earlier = b"" if is_first else before[1] or before[0]
+        is_other = page.status != NOT_MODIFIED and earlier != (page.text_digest or page.digest)
+        # The crawler's own comparison comes first, then the digests; None where there is nothing to compare.
+        changed = settled.changed if settled.visit_result is not None else is_other if earlier and not failed else None
+        digest = before[0] if not is_first and page.status == NOT_MODIFIED else page.digest
+        visit = (settled.time_s, settled.outcome, digest, changed, *archived, settled.visit_result)
+        self._visits.append((*row_key, *visit))
+        if is_first:
+            # The row names the record with the body. A failed first visit leaves a row without a capture.
+            archived = settled.body_at if settled.body_at.file else archived
+            page, archived = (PageRow(page.status), NOT_ARCHIVED) if failed else (page, archived)
+            self._new.append((*row_key, settled.time_s, settled.time_s, *page, *archived))
+            return True
+        self._visited.append((bool(changed), settled.time_s, *row_key))
+        if page.status != NOT_MODIFIED and not failed:
+            # A revisit record has no body: the row continues to name the record that has it.
+            if settled.repeats:
+                archived = settled.body_at if settled.body_at.file else CaptureLocation(*before[2:])
+            self._captured.append((*page, *archived, changed or not earlier, settled.time_s, *row_key))
+        return False
+
+    def write(self, db: sqlite3.Connection) -> None:
+        """Write the rows, after the states of their URLs: the schema's triggers rely on that."""
+        db.executemany("INSERT OR REPLACE INTO visits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", self._visits)
+        insert = f"INSERT INTO pages VALUES (?, ?, ?, 1, 0, ?, ?{', ?' * 16}, 0, 0)"  # noqa: S608  # only marks
+        db.executemany(insert, self._new)
+        db.executemany(
+            "UPDATE pages SET visits = visits + 1, changes = changes + ?, last_visit_s = ?"
+            " WHERE slot = ? AND host_id = ? AND key = ?",
+            self._visited,
+        )
+        db.executemany(
+            """
+            UPDATE pages SET status = ?, digest = ?, text_digest = ?, simhash = ?, media_type = ?, language = ?,
+                title = ?, etag = ?, last_modified = ?, redirect_to = ?, canonical = ?, noindex = ?,
+                payload_digest = ?, file = ?, offset = ?, length = ?,
+                last_change_s = CASE WHEN ? THEN ? ELSE last_change_s END
+            WHERE slot = ? AND host_id = ? AND key = ?
+            """,
+            self._captured,
+        )
 
 
 def _merged(found: Iterable[FoundUrl]) -> Iterable[FoundUrl]:

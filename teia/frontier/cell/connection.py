@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,9 @@ from teia.urls import site_of, slot_of
 
 RowKey = tuple[int, int, int]
 """(slot, host id, key) of a URL."""
+
+LOOK_UP_SIZES = (64, 8, 1)
+"""Numbers of URLs that one query looks up; few different ones, so that SQLite's statements are prepared once."""
 
 CLUSTER = "cluster"
 """Row of `meta` that names the cluster whose log the file is a copy of."""
@@ -43,6 +49,22 @@ class CellConnection:
         """Return the first row of a query; None if there is none."""
         with sqlite_errors(self.path):
             return self.db.execute(sql, values).fetchone()
+
+    def look_up(self, row_keys: Iterable[RowKey], columns: str, joined: str = "") -> dict[RowKey, Any]:
+        """Return columns of `urls AS u`, and of a table joined to it, of those URLs that are known.
+
+        Many URLs of a host in one query take a third of the time of a query for each.
+        """
+        found: dict[RowKey, Any] = {}
+        for (slot, host_id), of_host in groupby(sorted(row_keys), itemgetter(0, 1)):
+            keys, start = [key for _, _, key in of_host], 0
+            for size in LOOK_UP_SIZES:
+                while start + size <= len(keys):
+                    sql, values = _look_up_sql(columns, joined, size), (slot, host_id, *keys[start : start + size])
+                    for key, *row in self.db.execute(sql, values):
+                        found[slot, host_id, key] = row
+                    start += size
+        return found
 
     def data_version(self) -> int:
         """Return a number that changes when another connection has committed to the file."""
@@ -114,3 +136,9 @@ class CellConnection:
         """Return the row key of a URL; None if its host is unknown."""
         host_id = self.find_host(host)
         return None if host_id is None else (slot_of(site_of(host)), host_id, key)
+
+
+@lru_cache
+def _look_up_sql(columns: str, joined: str, size: int) -> str:
+    marks = ", ".join("?" * size)
+    return f"SELECT u.key, {columns} FROM urls AS u {joined} WHERE u.slot = ? AND u.host_id = ? AND u.key IN ({marks})"  # noqa: S608  # our own text

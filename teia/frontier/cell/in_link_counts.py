@@ -151,7 +151,7 @@ def _was_read(cell: CellConnection, row_key: RowKey) -> bool:
     """Tell whether a page that has just been settled had a good capture before.
 
     Failed tries are visits too, and leave no capture. The first good capture sets the page's last change, and
-    counts none (`FrontierCell._record_page`).
+    counts none (`cell._PageWrites`).
     """
     sql = """
         SELECT 1 FROM pages WHERE slot = ? AND host_id = ? AND key = ? AND (changes OR last_change_s < last_visit_s)

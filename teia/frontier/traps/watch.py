@@ -24,7 +24,7 @@ import msgspec
 
 from teia.errors import CorruptFile
 from teia.frontier.cell import trails
-from teia.frontier.cell.cell import DISCOVERY, FrontierCell
+from teia.frontier.cell.cell import DISCOVERY, FrontierCell, PlacedLink
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of, url_from
 from teia.frontier.cell.schema import (
     BY_FEED,
@@ -110,11 +110,11 @@ class TrapWatch:
 
     # -- URLs come in --------------------------------------------------------------------------------------
 
-    def begin_batch(self, links: Iterable[tuple[int, int, int, int, FoundUrl]], now_s: float) -> None:
-        """Register links, (slot, host id, key, sequence, link), that are about to be placed together."""
+    def begin_batch(self, links: Iterable[PlacedLink], now_s: float) -> None:
+        """Register links that are about to be placed together."""
         self._year = time.gmtime(now_s).tm_year
         # Hosts that are not in memory are not watched; their links need not be known.
-        self._batch = {key for _, host_id, key, _, _ in links if host_id in self._hosts}
+        self._batch = {key for (_, host_id, key), _, _ in links if host_id in self._hosts}
 
     def classify(self, host_id: int, item: FoundUrl) -> tuple[int, int, int] | None:
         """Return (pattern, lane, lag) of a URL that was never seen; None if it is not stored.

@@ -126,7 +126,7 @@ def fill(cells: Cells, pages: int = 30) -> None:
     with cell.transaction():
         host_id = cell.host_id(SITE, NOW_S)
         cell.store_robots(host_id, SITE, f"http://{SITE}", NOW_S, "200", 200, b"User-agent: *")
-        cell.count_request(host_id, 500, "127.0.0.9", 0.2)
+        cell.count_requests([(host_id, 500, "127.0.0.9", 0.2)])
         sitemap = site_statements.StatementSource(
             key_of(f"http://{SITE}/sitemap.xml"), host_id, SignalKind.SITEMAP, NOW_S, 1
         )

@@ -58,7 +58,7 @@ def _change(cell: FrontierCell, chance: random.Random, now_s: float) -> None:
     elif kind == 6:
         robots = chance.randbytes(chance.randrange(50))
         cell.store_robots(host_id, host, f"http://{host}", now_s, "200", 200, robots)
-        cell.count_request(host_id, len(robots), "10.0.0.1", chance.random())
+        cell.count_requests([(host_id, len(robots), "10.0.0.1", chance.random())])
         cell.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"delay {host}", now_s))
     elif kind == 7:
         cell.park_host(host_id, chance.choice(["", "robots"]))

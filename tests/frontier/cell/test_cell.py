@@ -198,7 +198,7 @@ def test_only_hosts_with_something_new_are_named(cell: FrontierCell) -> None:
 def test_hosts_with_work_are_those_with_a_queue(cell: FrontierCell) -> None:
     add_links(cell, found(page(1)), found("http://other.test/"))
     with cell.transaction():
-        cell.count_request(cell.host_id(HOST, NOW_S), 10, "1.1.1.1", 0.5)
+        cell.count_requests([(cell.host_id(HOST, NOW_S), 10, "1.1.1.1", 0.5)])
     settle(cell, items(cell, host="other.test")[0], STATE_DONE)
     assert [(name, address) for _, name, address, _ in cell.hosts_with_work()] == [(HOST, "1.1.1.1")]
 
@@ -438,13 +438,12 @@ def test_first_good_copy_after_a_failure_is_no_change(cell: FrontierCell) -> Non
 def test_requests_of_a_host_add_up(cell: FrontierCell) -> None:
     with cell.transaction():
         host_id = cell.host_id(HOST, NOW_S)
-        cell.count_request(host_id, 100, "1.1.1.1", 0.5)
-        cell.count_request(host_id, 50, "2.2.2.2", 0.25)
+        cell.count_requests([(host_id, 100, "1.1.1.1", 0.5), (host_id, 50, "2.2.2.2", 0.25)])
         cell.park_host(host_id, "Crawl-delay of 7200 s")
     sql = "SELECT requests, bytes, address, response_s, parked FROM hosts"
     assert cell.db.execute(sql).fetchall() == [(2, 150, "2.2.2.2", 0.25, "Crawl-delay of 7200 s")]
     with cell.transaction():
-        cell.count_request(host_id, 1, "2.2.2.2", 0.25)
+        cell.count_requests([(host_id, 1, "2.2.2.2", 0.25)])
     assert cell.db.execute("SELECT parked FROM hosts").fetchone() == ("",)
 
 

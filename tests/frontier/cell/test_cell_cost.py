@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.rows import PageRow
+from teia.frontier.cell.rows import PageRow, SettledVisit
 from teia.frontier.cell.schema import LANE_NEW, STATE_DONE, STATE_QUEUED
 from tests.frontier.cells import HOST, NOW_S, add_links, assert_counters_are_true, found, items, page, settle
 
@@ -47,6 +48,31 @@ def test_no_hot_query_scans_or_sorts(cell: FrontierCell) -> None:
         for step in plans(cell, work):
             assert not step.startswith("SCAN"), step
             assert "TEMP B-TREE" not in step
+
+
+def statements(cell: FrontierCell, work: Callable[[], object]) -> list[str]:
+    """The first words of every statement that `work` runs."""
+    run: list[str] = []
+    cell.db.set_trace_callback(run.append)
+    work()
+    cell.db.set_trace_callback(None)
+    return [sql.split(maxsplit=1)[0] for sql in run]
+
+
+def test_links_and_visits_are_looked_up_together_and_known_links_are_not_written(cell: FrontierCell) -> None:
+    links = [*(found(page(number)) for number in range(200)), found("http://other.test/")]
+    add_links(cell, *links)
+    again = [replace(link, in_links=0) for link in links]
+    run = statements(cell, lambda: add_links(cell, *again))
+    assert (run.count("SELECT") <= 8, run.count("UPDATE")) == (True, 0), "201 links that change nothing"
+    ends = [
+        (SettledVisit(cell.host_id(HOST, NOW_S), item, "200", STATE_DONE, NOW_S, page=PageRow(200, b"d")), HOST)
+        for item in items(cell, 100)
+    ]
+    with cell.transaction():
+        run = statements(cell, lambda: cell.settle_all(ends))
+    assert (run.count("SELECT"), run.count("DELETE")) == (1 + 4 + 4, 100)
+    assert_counters_are_true(cell)
 
 
 def steps(cell: FrontierCell, work: Callable[[], object]) -> int:

@@ -72,7 +72,7 @@ def write_some(cell: FrontierCell, now_s: float = 100.0) -> None:
                 cell.watch.evaluate()
             host = cell.host_id("h1.test", now_s)
             cell.store_robots(host, "h1.test", "http://h1.test", now_s, "200", 200, b"\x00User-agent: *\xff")
-            cell.count_request(host, 1000, "10.0.0.1", 0.25)
+            cell.count_requests([(host, 1000, "10.0.0.1", 0.25)])
             item = cell.next_urls(host, "h1.test", 1, (), now_s + 1000)[0]
             cell.withdraw(*place_of(cell, host, item.key), "robots", lane=item.lane, rank=item.rank)
 

@@ -79,7 +79,7 @@ def test_what_is_still_unwanted_stays_out(cell: FrontierCell) -> None:
 def test_a_url_is_judged_by_what_is_known_of_it(cell: FrontierCell) -> None:
     add_links(cell, found(page(1), depth=4), found(page(2)))
     with cell.transaction():
-        cell.count_request(cell.host_id("example.org", NOW_S), 1, "127.0.0.1", 0.1)
+        cell.count_requests([(cell.host_id("example.org", NOW_S), 1, "127.0.0.1", 0.1)])
     refuse(cell, 1)
     refuse(cell, 2, outcome=SPENT)
     seen: list[ReconsideredUrl] = []
