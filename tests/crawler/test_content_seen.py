@@ -147,6 +147,16 @@ def test_an_answer_with_other_headers_is_parsed_again(records: Records) -> None:
     assert records.was_parsed(f"{B}/same-text")
 
 
+def test_a_body_that_one_url_keeps_for_its_domain_is_refused_elsewhere_for_its_language(tmp_path: Path) -> None:
+    text = "This is a page in the English language, and it says that the weather of the day is good for all of us. " * 5
+    pages = {A: {"/x": html(text=text)}, C: {"/y": html(text=text)}}
+    settings: dict[str, Any] = {"scope__include": [f"or(domain:{A}, lang:pt)"], "courtesy__delay_s": 0.0}
+    first = crawl_web(ScriptedWeb(pages), tmp_path, f"{A}/x", **settings)
+    pages[A]["/z"] = html(f"http://{C}:{first.port}/y")
+    second = crawl_web(ScriptedWeb(pages), tmp_path, f"{A}/z", port=first.port, **settings)
+    assert second.outcomes() == {f"{A}/x": "200", f"{A}/z": "200", f"{C}/y": "out_of_scope"}
+
+
 def test_the_body_of_every_url_can_be_read(crawled: Crawled) -> None:
     bodies: dict[str, bytes] = {}
     facts: dict[str, Any] = {}

@@ -151,13 +151,13 @@ def read(payload: bytes) -> bytes:
 
 
 def _read_page(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
-    """Read a page; one whose body and links the archive already holds is not parsed."""
+    """Read a page; one whose body and links the archive already holds is not parsed, unless its scope refuses it."""
     repeated = None
     if task.seen is not None:
         head = parse_head(task.head)
         decoded = decode(head.headers, task.body, compiled.read_settings.limits)
         repeated = find_repeated(task.seen, decoded.dechunked)
-        if repeated is not None and has_same_links(task, head.headers, repeated):
+        if repeated is not None and has_same_links(task, head.headers, repeated) and _is_kept(task, compiled, repeated):
             return _result_of_repeated(task, head.headers, decoded.dechunked, repeated)
     return _parse_page(task, compiled, repeated)
 
@@ -331,6 +331,12 @@ def _outcome(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult
     if not compiled.scope.allows_language(task.url, parsed.page.language):
         return Outcome.OUT_OF_SCOPE
     return task.outcome
+
+
+def _is_kept(task: ReadTask, compiled: CompiledReadSettings, repeated: RepeatedBody) -> bool:
+    """Tell whether a page with a repeated body is kept: a language may be kept at some URLs only."""
+    scope, parsed = compiled.scope, repeated.parsed
+    return scope.allows_type(parsed.media_type) and scope.allows_language(task.url, parsed.language)
 
 
 def _redirect(task: ReadTask, headers: Headers) -> str:
