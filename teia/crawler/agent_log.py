@@ -64,6 +64,11 @@ class AgentLog:
                 # A cell that never commits keeps no more than a ring holds.
                 self._noted[cell] = [*self._noted[cell][-KEPT:], event]
 
+    def forget_numbers(self, cell: int) -> None:
+        """Read a cell's numbers again before the next event: another node may have written some since."""
+        with self._lock:
+            self._next = {key: number for key, number in self._next.items() if key[0] != cell}
+
     def write(self, cell: int, frontier: CellConnection) -> None:
         """Write the events of a cell, inside a transaction; if that fails, they are lost."""
         with self._lock:

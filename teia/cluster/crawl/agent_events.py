@@ -33,6 +33,7 @@ class AgentEvents:
 
     def note_taken(self, cell: int) -> None:
         """Note that the node took a cell."""
+        self.log.forget_numbers(cell)
         what = f"node {self._node} joined the circle"
         self.log.note([cell], AgentRole.JOIN, what, AgentMessage.JOIN, self._joined_s)
         self.log.note([cell], AgentRole.DISTRIBUTOR, f"cell {cell} belongs to node {self._node} from now on")
