@@ -12,6 +12,7 @@ A strategy only names the node it wants. Other modules move the site (site_analy
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import inf
@@ -29,6 +30,7 @@ from teia.config.sections import PlacementSettings
 from teia.errors import ClusterError
 from teia.frontier.rules.site_rules import SiteRule, compile_site_rules
 
+_log = logging.getLogger(__name__)
 GEO, RTT, ISOLATED = "geo", "rtt", "isolated"
 STRATEGIES = (HASH, GEO, RTT, ISOLATED)
 BETTER = 1.2
@@ -178,7 +180,8 @@ class Rtt:
 class Chain:
     """The rules of users one after the other, then the strategy of the cluster (a chain of responsibility).
 
-    The first rule that matches a site decides, if a node of its target is there.
+    The first rule that matches a site decides, if a node of its target is there. A user's function that raises matches
+    nothing.
     """
 
     def __init__(self, rules: Sequence[SiteRule], strategy: Strategy | None) -> None:
@@ -188,9 +191,17 @@ class Chain:
     def choose_node(self, observed: ObservedSite) -> str:
         for rule in self._rules:
             nodes = [node for node in observed.nodes.values() if _is_target(node, rule.target)]
-            if nodes and rule.matches(f"http://{observed.site}/"):
+            if nodes and _matches(rule, observed.site):
                 return "" if observed.here in nodes else owner_among(observed.site, nodes)
         return "" if self._strategy is None else self._strategy.choose_node(observed)
+
+
+def _matches(rule: SiteRule, site: str) -> bool:
+    try:
+        return rule.matches(f"http://{site}/")
+    except Exception as error:  # noqa: BLE001  # a rule that is a function written by the user
+        _log.warning("the rule %r of placement.rules failed for %s: %r", rule.text, site, error)
+        return False
 
 
 def _is_target(node: NodeState, target: str) -> bool:

@@ -1,7 +1,11 @@
-"""A rule of a user's own, as `py:` names it in placement.rules."""
+"""Rules of a user's own, as `py:` names them in placement.rules."""
 
 from __future__ import annotations
 
 
 def is_odd(url: str) -> bool:
     return "odd" in url
+
+
+def fails(url: str) -> bool:
+    raise ValueError(url)

@@ -69,6 +69,14 @@ def test_rules_of_users_come_one_after_the_other_and_then_the_strategy() -> None
             with_rules(None, PlacementSettings(rules=(wrong,)))
 
 
+def test_a_rule_that_raises_leaves_the_site_to_the_next_and_the_node_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    rules = ("py:tests.cluster.placing.rules.fails a", "suffix:.es b")
+    chain = with_rules(None, PlacementSettings(rules=rules))
+    assert chain is not None
+    assert chain.choose_node(observed("y.es", "c", nodes_of(a="br", b="es", c="jp"))) == "b"
+    assert "rules.fails a' of placement.rules failed for y.es" in caplog.text
+
+
 def test_geo_prefers_a_node_of_the_servers_city_then_its_state_then_its_country() -> None:
     countries = Countries([(0, 99, "BR/PERNAMBUCO/RECIFE"), (100, 199, "BR/BAHIA/SALVADOR"), (200, 299, "PT")], [])
     nodes = nodes_of(a="br/São Paulo", b="BR/Pernambuco", c="br/pernambuco/recife,PT")
