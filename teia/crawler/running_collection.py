@@ -22,6 +22,7 @@ from teia.crawler.content_seen import ContentSeen
 from teia.crawler.live import LiveRequests
 from teia.crawler.ownership import OneMachine, Ownership
 from teia.crawler.sites.aliases import AliasBook, AliasNames
+from teia.crawler.sites.identity import IDENTITY_REQUESTS
 from teia.crawler.sites.soft404 import PROBE, apply_stored_probe
 from teia.crawler.visit import ActiveVisit
 from teia.errors import TeiaError
@@ -274,7 +275,7 @@ class Crawl:
         """Return why a URL is settled without a request: out of scope, budget used up, or host dead."""
         if item.purpose == "robots":
             return None
-        if item.purpose == PROBE and not self.is_in_scope(item.url):
+        if item.purpose in {PROBE, *IDENTITY_REQUESTS} and not self.is_in_scope(item.url):
             return Outcome.OUT_OF_SCOPE, "excluded by the settings of the collection"
         if queue.alias_of and self.aliases.stands_for_other(queue, item):
             return Outcome.ALIAS, f"{queue.host} is an alias of {queue.alias_of}"

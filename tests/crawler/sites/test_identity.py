@@ -9,9 +9,11 @@ import pytest
 
 from teia.config.sections import CourtesySettings
 from teia.crawler.compiled_settings import other_user_agent
-from teia.crawler.sites.identity import parse_detail
+from teia.crawler.sites.identity import IDENTITY_REQUESTS, parse_detail
+from teia.frontier.cell.rows import QueuedUrl
 from teia.lab.server.witness import early_requests
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
+from teia.records import Outcome
 from teia.store.root import open_root
 from teia.views.reports.identities import identities
 from teia.views.reports.source import open_source
@@ -86,6 +88,15 @@ def test_at_most_two_more_requests_are_sent_and_they_are_polite(crawled: Crawled
 def test_robots_txt_holds_for_the_other_name_too(crawled: Crawled) -> None:
     """The home page of this host is forbidden: another one is compared."""
     assert "forbidden.test/" not in crawled.requested()
+
+
+def test_a_page_that_the_settings_exclude_meanwhile_is_not_requested_under_another_name(crawled: Crawled) -> None:
+    crawl = crawled.crawls[0]
+    for purpose in IDENTITY_REQUESTS:
+        item = QueuedUrl("http://elsewhere.example/", 1, -1, 0, 1, 0.0, purpose=purpose)
+        refusal = crawl.refusal(crawl.queues["alike.test"], item)
+        assert refusal is not None
+        assert refusal[0] == Outcome.OUT_OF_SCOPE
 
 
 def test_what_is_kept_is_what_the_server_shows_to_us(crawled: Crawled) -> None:
