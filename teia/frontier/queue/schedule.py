@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -256,41 +257,42 @@ class HostSchedule:
         The caller starts a request or gives the host back.
         """
         self._disengage(now)
-        too_young: list[ReadyEntry] = []
-        try:
-            while True:
-                self._call_due(now)
-                heap = self._longest_waiting()
-                if not heap:
-                    return None
-                entry = heapq.heappop(heap)
-                queue = entry[2]
-                if entry[0] != queue.ready_key:
-                    continue  # void: the host has another head, or was released
-                if queue.head is None:
-                    self._make_idle(queue)
-                elif queue.order.is_strict and self._is_overtaking(queue):
-                    too_young.append(entry)
-                elif not self._has_room_for(queue.host):
-                    # It stays called at its targets, so that hosts behind it do not overtake it.
-                    self._push(self._over_limit, entry)
-                else:
-                    self._release(queue)
-                    if self._may_start(queue, now):
-                        return queue
-                    self._wait(queue)
-        finally:
-            for entry in too_young:
+        waiting: set[int] = set()
+        while True:
+            self._call_due(now)
+            heap = self._longest_waiting(waiting)
+            if not heap:
+                return None
+            entry = heapq.heappop(heap)
+            queue = entry[2]
+            if entry[0] != queue.ready_key:
+                continue  # void: the host has another head, or was released
+            if queue.head is None:
+                self._make_idle(queue)
+            elif queue.order.is_strict and self._is_overtaking(queue):
+                # All others of the collection that are called have younger URLs still.
                 self._push(self._ready, entry)
+                waiting.add(queue.collection)
+            elif not self._has_room_for(queue.host):
+                # It stays called at its targets, so that hosts behind it do not overtake it.
+                self._push(self._over_limit, entry)
+            else:
+                self._release(queue)
+                if self._may_start(queue, now):
+                    return queue
+                self._wait(queue)
 
-    def _longest_waiting(self) -> list[ReadyEntry]:
+    def _longest_waiting(self, without: Collection[int]) -> list[ReadyEntry]:
         """Return the heap whose top comes first; hosts in `_over_limit` count only while there is room.
 
-        Within a collection keys decide, between collections waiting times alone: orders cannot be compared.
+        Within a collection keys decide, between collections waiting times alone: orders cannot be compared. The
+        collections in `without` do not count.
         """
         has_room = len(self._engaged) < self._max_hosts
         best: list[ReadyEntry] = []
         for number, ready in self._ready.items():
+            if number in without:
+                continue
             over = self._over_limit.get(number) if has_room else None
             heap = over if over and (not ready or over[0] < ready[0]) else ready
             if heap and (not best or (heap[0][0][1], heap[0][1]) < (best[0][0][1], best[0][1])):

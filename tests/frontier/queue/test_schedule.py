@@ -80,6 +80,27 @@ def test_strict_order_lets_no_url_overtake_one_whose_server_is_delayed() -> None
     assert start_all(schedule, 111) == [young]
 
 
+def test_strict_order_looks_at_one_host_while_all_wait_for_an_older_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop asks many times a second, and a hundred thousand hosts may wait for one that is delayed."""
+    schedule = make_schedule(delay_s=5)
+    old = add(schedule, "old", 1, 2, order=lwf)
+    for number in range(20):
+        add(schedule, f"young{number}", 50 + number, order=lwf)
+    assert start_all(schedule, 100) == [old]
+    looked_at = []
+    is_overtaking = HostSchedule._is_overtaking
+
+    def note(schedule: HostSchedule, queue: HostQueue) -> bool:
+        looked_at.append(queue.host)
+        return is_overtaking(schedule, queue)
+
+    monkeypatch.setattr(HostSchedule, "_is_overtaking", note)
+    assert schedule.next_host(101) is None
+    assert looked_at == ["young0"]
+    answer(schedule, old, 101)
+    assert len(start_all(schedule, 106)) == 21
+
+
 # ---- orders that compare the URLs of all hosts -----------------------------------------------------------------------
 
 
