@@ -40,7 +40,8 @@ async def round_trip_ms(landmark: str, clock: Clock) -> float | None:
         try:
             async with asyncio.timeout(LIMIT_S):
                 _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-        except (OSError, OverflowError, TimeoutError):
+        # ValueError: no host can have this name.
+        except (OSError, OverflowError, TimeoutError, ValueError):
             return None
         shortest_s = min(shortest_s, clock.ticks_s() - began)
         writer.close()

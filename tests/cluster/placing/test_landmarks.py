@@ -41,5 +41,6 @@ def test_a_node_reports_the_landmarks_that_it_reaches() -> None:
             assert session.landmarks == {there: pytest.approx(session.landmarks[there], abs=1e-9)}
             assert session.landmarks[there] > 0
         assert await round_trip_ms(there, WallClock()) is None, "nobody listens any more"
+        assert await round_trip_ms("no..name:4222", WallClock()) is None, "no host has this name"
 
     asyncio.run(main())
