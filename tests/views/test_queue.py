@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -41,7 +42,7 @@ from teia.views.hosts import (
     host_table,
 )
 from teia.views.queue import QueueFilter, find_next_key, preview_queue
-from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html, robots, text_of
+from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html, robots
 from tests.frontier.cells import HOST, NOW_S, add_links, found, items, page, settle
 
 WORDS = ["casa", "rio", "lua", "mar", "sol", "pedra", "vento", "fogo", "terra", "nuvem", "folha", "areia"]
@@ -49,11 +50,17 @@ WEEK_S = 7 * 86_400.0
 
 
 def web() -> ScriptedWeb:
+    """Pages with words of their own: texts that differ in numbers alone look like a trap."""
     hosts = {}
-    for at, host in enumerate(("a.test", "b.test")):
-        pages = {f"/{word}": html(text=text_of(100 * at + n)) for n, word in enumerate(WORDS)}
-        hosts[host] = pages | {"/": html(*(f"/{word}" for word in WORDS), text=text_of(99 - at))}
+    for host in ("a.test", "b.test"):
+        pages = {f"/{word}": html(text=own_words(f"{host}/{word}")) for word in WORDS}
+        hosts[host] = pages | {"/": html(*(f"/{word}" for word in WORDS), text=own_words(host))}
     return ScriptedWeb(hosts)
+
+
+def own_words(key: str) -> str:
+    chance = random.Random(key)
+    return " ".join("".join(chance.choices("bcdfglmnprstaeiou", k=7)) for _ in range(40))
 
 
 @pytest.fixture
