@@ -55,6 +55,7 @@ from teia.parse.children.spawn import ZygoteProcess
 from teia.records import AgentMessage, AgentRole, Outcome
 from teia.sqlite import check_format, sqlite_errors
 from teia.store.root import CellFolder, CollectionFolder, Root
+from teia.store.seen_bodies import OPEN_FILES
 from teia.urls import split
 
 T = TypeVar("T")
@@ -375,7 +376,7 @@ async def open_crawler(
             caches = [cache for each in signals for cache in read_caches(each.proxy, each.caches).values()]
             guard = AddressGuard(shared.fetch.allow_nets, caches=caches)
             children = shared.parse.children or os.cpu_count() or 1
-            used = count_open_files() + PER_CHILD * children
+            used = count_open_files() + PER_CHILD * children + OPEN_FILES * len(crawls)
             sockets = allot_sockets(descriptors, used, shared.fetch.at_once, shared.fetch.keep_alive)
             async with AsyncExitStack() as ending:  # closed in reverse order even if one fails
                 limits, probe = ChildLimits.from_settings(shared.limits), probe_task(crawls[0].read_settings)

@@ -8,6 +8,7 @@ data. It is not synced, a row may be old or lost, and without the file the crawl
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +27,10 @@ CREATE TABLE IF NOT EXISTS bodies (
 _REMEDY = "delete it; bodies stored before may then be stored again"
 
 
+OPEN_FILES = 3
+"""Files that stay open from the first look-up on: the database, its log and its index of the log."""
+
+
 class SeenBody(NamedTuple):
     """Location of a response record, and the result of parsing its body, as its parse child encoded it."""
 
@@ -41,32 +46,46 @@ def checksum_of(body: bytes, scope: int = 0) -> int:
 
 
 class SeenBodies:
-    """The file of one collection; one thread looks bodies up while another one adds some."""
+    """The file of one collection; one thread looks bodies up while another one adds some.
+
+    They share one connection, opened at the first look-up: a crawl with few open files allowed must start first.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._db: sqlite3.Connection | None = None
+
+    def _open(self) -> sqlite3.Connection:
         try:
-            self._writer = open_derived(path, _DDL, _REMEDY)
-        except StoreError:  # damaged: begun anew, as derived data may be
-            for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-                path.with_name(name).unlink(missing_ok=True)
-            self._writer = open_derived(path, _DDL, _REMEDY)
-        self._reader = open_derived(path, "", _REMEDY)
+            return open_derived(self._path, _DDL, _REMEDY)
+        except StoreError as error:
+            # A damaged file is begun anew, as derived data may be.
+            if getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF not in {
+                sqlite3.SQLITE_NOTADB,
+                sqlite3.SQLITE_CORRUPT,
+            }:
+                raise
+            for name in (self._path.name, f"{self._path.name}-wal", f"{self._path.name}-shm"):
+                self._path.with_name(name).unlink(missing_ok=True)
+            return open_derived(self._path, _DDL, _REMEDY)
 
     def find(self, checksum: int) -> SeenBody | None:
         """Return the record that probably has a body with this checksum."""
+        if self._db is None:
+            self._db = self._open()
         with sqlite_errors(self._path):
             sql = "SELECT file, offset, length, parsed FROM bodies WHERE checksum = ?"
-            row = self._reader.execute(sql, (checksum,)).fetchone()
+            row = self._db.execute(sql, (checksum,)).fetchone()
         return None if row is None else SeenBody(*row)
 
     def add(self, bodies: Iterable[tuple[int, SeenBody]]) -> None:
-        """Add bodies whose records are committed; the last one with a checksum counts."""
-        with sqlite_errors(self._path), transaction(self._writer):
-            self._writer.executemany(
+        """Add bodies whose records are committed and that were looked up; the last one with a checksum counts."""
+        assert self._db is not None
+        with sqlite_errors(self._path), transaction(self._db):
+            self._db.executemany(
                 "INSERT OR REPLACE INTO bodies VALUES (?, ?, ?, ?, ?)", ((number, *body) for number, body in bodies)
             )
 
     def close(self) -> None:
-        self._reader.close()
-        self._writer.close()
+        if self._db is not None:
+            self._db.close()

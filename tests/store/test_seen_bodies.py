@@ -32,6 +32,7 @@ def test_a_damaged_file_is_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "seen.sqlite"
     path.write_bytes(b"no database" * 1_000)
     bodies = SeenBodies(path)
+    assert bodies.find(7) is None
     bodies.add([(7, FIRST)])
     assert bodies.find(7) == FIRST
     bodies.close()
