@@ -51,12 +51,14 @@ class ContentSeen:
         self._released: list[ActiveVisit] = []
 
     def begin(self, visit: ActiveVisit, *, may_wait: bool) -> bool:
-        """Look a body up; return False if the visit must wait for the commit of another one."""
+        """Look a body up; return False if the visit must wait for the commit of another one, which it does once."""
         fetched = visit.fetched
         assert fetched is not None
         body = _plain_body(fetched) if self._bodies is not None and _is_tested(visit, fetched) else b""
         if not body:
             return True
+        # A visit waits once: the answer that it waited for may be refused, and each of a thousand others as well.
+        may_wait = may_wait and visit.checksum is None
         checksum = visit.checksum = checksum_of(body, visit.queue.cell + 1 if self._within_cells else 0)
         first = self._under_way.get(checksum)
         has_room = may_wait and self._waiting_bytes + len(body) <= MAX_WAITING_BYTES

@@ -235,6 +235,20 @@ def test_a_node_refers_only_to_records_of_the_same_cell(tmp_path: Path, within_c
     seen.close()
 
 
+def test_visits_wait_for_one_commit_also_if_that_answer_was_refused(tmp_path: Path) -> None:
+    """Otherwise a body that the scope refuses would be read once for each commit, however many URLs have it."""
+    folder = open_root(tmp_path / "data", create=True).create_collection("main", "", cells=2)
+    seen = ContentSeen(folder, within_cells=False)
+    visits = [answered(cell, "x") for cell in range(4)]
+    assert [seen.begin(visit, may_wait=True) for visit in visits] == [True, False, False, False]
+    visits[0].result = ReadResult("out_of_scope")
+    seen.add(visits[:1])
+    seen.end(visits[0])
+    assert [seen.begin(visit, may_wait=True) for visit in seen.pop_released()] == [True, True, True]
+    assert seen.waiting == 0
+    seen.close()
+
+
 def test_visits_that_wait_are_released_when_the_crawl_ends(tmp_path: Path) -> None:
     seen = ContentSeen(
         open_root(tmp_path / "data", create=True).create_collection("main", "", cells=2), within_cells=False
