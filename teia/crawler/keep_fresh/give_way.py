@@ -11,6 +11,7 @@ Everything but `give_way` runs in the planning thread.
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import NamedTuple
@@ -112,21 +113,25 @@ def give_way(
 ) -> Touched:
     """Drop pages of a host and queue the URLs that replace them; return the hosts of those that are queued.
 
-    The two may be in different cells. After a crash between their transactions the page is gone, and the next new URL
-    takes its place.
+    The two may be in different cells, and each cell has one transaction. After a crash between them the pages are gone,
+    and the next new URLs take their places.
     """
+    if not swaps:
+        return []
     open_cells = {each.number: each for each in cells}
+    replacing: defaultdict[int, list[NewUrlCandidate]] = defaultdict(list)
+    with cell.frontier.transaction() as frontier:
+        for dropped, added in swaps:
+            other = open_cells.get(added.cell)
+            is_new = other is not None and revisits.is_new(other.frontier, added.row_key)
+            if is_new and revisits.drop_page(frontier, (slot, host_id, dropped)):
+                replacing[added.cell].append(added)
     touched: Touched = []
-    for dropped, added in swaps:
-        other = open_cells.get(added.cell)
-        if other is None or not revisits.is_new(other.frontier, added.row_key):
-            continue
-        with cell.frontier.transaction() as frontier:
-            if not revisits.drop_page(frontier, (slot, host_id, dropped)):
-                continue
-        with other.frontier.transaction() as frontier:
-            revisits.request_new(frontier, added.row_key, now_s)
-        touched.append((other, [(added.host_id, added.host)]))
+    for number, urls in replacing.items():
+        with open_cells[number].frontier.transaction() as frontier:
+            for url in urls:
+                revisits.request_new(frontier, url.row_key, now_s)
+        touched += [(open_cells[number], [(url.host_id, url.host)]) for url in urls]
     return touched
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+import pytest
+
+from teia.crawler.keep_fresh.give_way import NewUrlCandidate, Swap, give_way
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CellConnection
 from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
@@ -43,3 +48,32 @@ def test_a_page_gives_way_to_a_url_of_another_host_and_cell_with_default_weights
         assert not urls(rich, "outcome = 'budget'")
         # As many pages are kept as before.
         assert KEPT <= len(urls(poor, f"state = {STATE_DONE}") + urls(rich, f"state = {STATE_DONE}")) <= KEPT + 1
+
+
+def test_all_pages_of_a_host_that_give_way_do_so_in_one_transaction_of_each_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each transaction is synced, or published to other nodes, while the commit of pages waits."""
+    with fresh_web(quiet_world(pages=30, hosts=1, seed=3, sites__theta=0.0), tmp_path, limits__pages_kept=KEPT) as web:
+        web.run(1, SLOT_S)
+        cells = web.crawl.committer.cells
+        (cell,) = [each for each in cells if urls(each.frontier, f"state = {STATE_DONE}")]
+        sql = "SELECT u.slot, u.host_id, h.name FROM urls AS u JOIN hosts AS h USING (host_id)"
+        slot, host_id, host = cell.frontier.db.execute(sql).fetchone()
+        dropped = [key for _, key, _ in urls(cell.frontier, f"state = {STATE_DONE}")][:3]
+        added = [key for _, key, _ in urls(cell.frontier, f"state = {STATE_QUEUED}")][:3]
+        swaps = [
+            Swap(old, NewUrlCandidate(9.0, cell.number, slot, host_id, host, new))
+            for old, new in zip(dropped, added, strict=True)
+        ]
+        begun = []
+        transaction = FrontierCell.transaction
+
+        def note(frontier: FrontierCell) -> AbstractContextManager[FrontierCell]:
+            begun.append(frontier.path)
+            return transaction(frontier)
+
+        monkeypatch.setattr(FrontierCell, "transaction", note)
+        assert give_way(cells, cell, slot, host_id, swaps, web.clock.now_s()) == [(cell, [(host_id, host)])] * 3
+        assert len(begun) == 2, "the pages that go, and the URLs that come"
+        assert len(urls(cell.frontier, "outcome = 'budget'")) == 3
