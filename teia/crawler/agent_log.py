@@ -67,7 +67,8 @@ class AgentLog:
     def forget_numbers(self, cell: int) -> None:
         """Read a cell's numbers again before the next event: another node may have written some since."""
         with self._lock:
-            self._next = {key: number for key, number in self._next.items() if key[0] != cell}
+            for key in [each for each in self._next if each[0] == cell]:
+                del self._next[key]
 
     def write(self, cell: int, frontier: CellConnection) -> None:
         """Write the events of a cell, inside a transaction; if that fails, they are lost."""
@@ -82,11 +83,13 @@ class AgentLog:
             frontier.set_meta(rows)
 
     def _next_number(self, cell: int, frontier: CellConnection, role: AgentRole) -> int:
-        key = (cell, role)
-        if key not in self._next:
-            self._next[key] = max((each.number for each in read_events(frontier) if each.role == role), default=-1) + 1
-        self._next[key] += 1
-        return self._next[key] - 1
+        with self._lock:
+            number = self._next.get((cell, role))
+        if number is None:
+            number = max((each.number for each in read_events(frontier) if each.role == role), default=-1) + 1
+        with self._lock:
+            self._next[cell, role] = number + 1
+        return number
 
 
 def read_events(frontier: CellConnection) -> list[AgentEvent]:
