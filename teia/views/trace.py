@@ -164,7 +164,7 @@ def _visit(lookup: Lookup, entry: UrlEntry, fetch: Fetch, *, is_last: bool) -> I
         return
     ended_s, seconds = _seconds(fetch["ended"]), (fetch["ended"] - fetch["started"]).total_seconds()
     kb_s = round(fetch["bytes"] / 1000 / max(seconds, 0.001), 3)
-    yield _step(AgentRole.ANALYZER, ended_s, f"its server sent {kb_s:,.1f} kB/s and is accepted", {"kb_s": kb_s})
+    yield _step(AgentRole.ANALYZER, ended_s, f"its server sent {kb_s:,.1f} kB/s", {"kb_s": kb_s})
     extractors = (AgentMessage.LINK, AgentMessage.CONTENT, AgentMessage.METADATA)
     what = f"gave the answer to the extractors ({', '.join(extractors)})"
     yield _step(AgentRole.URL_SCHEDULER, ended_s, what, {}, AgentMessage.LINK)
