@@ -147,14 +147,28 @@ def test_an_answer_with_other_headers_is_parsed_again(records: Records) -> None:
     assert records.was_parsed(f"{B}/same-text")
 
 
-def test_a_body_that_one_url_keeps_for_its_domain_is_refused_elsewhere_for_its_language(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def crawled_anew(tmp_path_factory: pytest.TempPathFactory) -> Crawled:
+    """A second crawl with a processor that the first did not have; one body at two URLs of A and one of C."""
+    folder = tmp_path_factory.mktemp("anew")
     text = "This is a page in the English language, and it says that the weather of the day is good for all of us. " * 5
-    pages = {A: {"/x": html(text=text)}, C: {"/y": html(text=text)}}
+    pages = {A: {"/x": html(text=text), "/w": html(text=text)}, C: {"/y": html(text=text)}}
     settings: dict[str, Any] = {"scope__include": [f"or(domain:{A}, lang:pt)"], "courtesy__delay_s": 0.0}
-    first = crawl_web(ScriptedWeb(pages), tmp_path, f"{A}/x", **settings)
-    pages[A]["/z"] = html(f"http://{C}:{first.port}/y")
-    second = crawl_web(ScriptedWeb(pages), tmp_path, f"{A}/z", port=first.port, **settings)
-    assert second.outcomes() == {f"{A}/x": "200", f"{A}/z": "200", f"{C}/y": "out_of_scope"}
+    first = crawl_web(ScriptedWeb(pages), folder, f"{A}/x", **settings)
+    pages[A]["/z"] = html("/w", f"http://{C}:{first.port}/y")
+    settings["parse__processors"] = ["text/html=tests.crawler.test_loop:heading_words"]
+    return crawl_web(ScriptedWeb(pages), folder, f"{A}/z", port=first.port, **settings)
+
+
+def test_a_body_that_one_url_keeps_for_its_domain_is_refused_elsewhere_for_its_language(crawled_anew: Crawled) -> None:
+    outcomes = crawled_anew.outcomes()
+    assert (outcomes[f"{A}/x"], outcomes[f"{A}/w"], outcomes[f"{C}/y"]) == ("200", "200", "out_of_scope")
+
+
+def test_a_repeated_body_is_parsed_for_a_processor_that_was_added_since(crawled_anew: Crawled) -> None:
+    records = Records(crawled_anew.data)
+    assert records.kinds[f"{A}/w"] == ["revisit"]
+    assert records.was_parsed(f"{A}/w")
 
 
 def test_the_body_of_every_url_can_be_read(crawled: Crawled) -> None:

@@ -151,13 +151,17 @@ def read(payload: bytes) -> bytes:
 
 
 def _read_page(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
-    """Read a page; one whose body and links the archive already holds is not parsed, unless its scope refuses it."""
+    """Read a page; one whose body and links the archive already holds is not parsed, unless these settings need it."""
     repeated = None
     if task.seen is not None:
         head = parse_head(task.head)
         decoded = decode(head.headers, task.body, compiled.read_settings.limits)
         repeated = find_repeated(task.seen, decoded.dechunked)
-        if repeated is not None and has_same_links(task, head.headers, repeated) and _is_kept(task, compiled, repeated):
+        if (
+            repeated is not None
+            and has_same_links(task, head.headers, repeated)
+            and _says_all(task, compiled, repeated)
+        ):
             return _result_of_repeated(task, head.headers, decoded.dechunked, repeated)
     return _parse_page(task, compiled, repeated)
 
@@ -265,7 +269,7 @@ def _parsed_body(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseRe
     settings, page = compiled.read_settings, parsed.page
     if not settings.archive.content_seen or task.status != 200 or outcome != task.outcome or task.truncated:
         return b""
-    is_plain = not (settings.focus or settings.parse.processors or parsed.entries or parsed.failed or page.truncated)
+    is_plain = _is_plain(settings) and not (parsed.entries or parsed.failed or page.truncated)
     return encode(
         ParsedBody(
             link_scope(page) if is_plain else LinkScope.NOWHERE,
@@ -333,10 +337,19 @@ def _outcome(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult
     return task.outcome
 
 
-def _is_kept(task: ReadTask, compiled: CompiledReadSettings, repeated: RepeatedBody) -> bool:
-    """Tell whether a page with a repeated body is kept: a language may be kept at some URLs only."""
+def _says_all(task: ReadTask, compiled: CompiledReadSettings, repeated: RepeatedBody) -> bool:
+    """Tell whether the stored result of a body is all that these settings want, and whether they keep such a page.
+
+    It may be older than a focus or the user's processors. A language may be kept at some URLs only.
+    """
     scope, parsed = compiled.scope, repeated.parsed
-    return scope.allows_type(parsed.media_type) and scope.allows_language(task.url, parsed.language)
+    is_kept = scope.allows_type(parsed.media_type) and scope.allows_language(task.url, parsed.language)
+    return is_kept and _is_plain(compiled.read_settings)
+
+
+def _is_plain(settings: ReadSettings) -> bool:
+    """Tell whether pages are read for nothing that a `ParsedBody` does not store."""
+    return not (settings.focus or settings.parse.processors)
 
 
 def _redirect(task: ReadTask, headers: Headers) -> str:
