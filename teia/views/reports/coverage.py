@@ -15,10 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from operator import attrgetter
+from typing import Any
 
 from teia.frontier.tables.counts import SourceCounts, pages_by_source
 from teia.lib.message import Message
-from teia.views.reports.estimate import CaptureLists, estimate
+from teia.views.reports.estimate import CaptureLists, PopulationEstimate, estimate
 from teia.views.reports.source import OpenCell, Source
 
 PAGE_TYPES = ("text/html", "application/xhtml+xml", "application/pdf", "text/plain")
@@ -144,8 +145,7 @@ def _servers(rows: Sequence[HostCoverage]) -> ServerCoverage:
     guess = estimate([CaptureLists(*numbers)])
     if guess is None:
         return found
-    number = round(guess.number, 1)
-    return replace(found, estimate=number, low=guess.low, high=guess.high, coverage=len(rows) / guess.number)
+    return replace(found, **_figures(guess, len(rows)))
 
 
 def _counts(cell: OpenCell) -> Iterator[SourceCounts]:
@@ -211,9 +211,12 @@ class _HostLists:
 
 
 def _estimated(row: HostCoverage, lists: Sequence[CaptureLists]) -> HostCoverage:
-    """Return a row with its estimate, if there is one; what is held exists."""
+    """Return a row with its estimate, if there is one."""
     guess = estimate(lists)
-    if guess is None:
-        return row
-    number, low = max(row.held, guess.number), max(row.held, guess.low)
-    return replace(row, estimate=round(number, 1), low=low, high=guess.high, coverage=row.held / number)
+    return row if guess is None else replace(row, **_figures(guess, row.held))
+
+
+def _figures(guess: PopulationEstimate, held: int) -> dict[str, Any]:
+    """Return the estimate, its interval and the coverage; what is held exists, also if neither list has it."""
+    number, low, high = (max(held, each) for each in (guess.number, guess.low, guess.high))
+    return {"estimate": round(number, 1), "low": low, "high": high, "coverage": held / number}

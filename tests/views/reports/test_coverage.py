@@ -132,6 +132,31 @@ def test_a_list_of_hosts_tells_how_many_servers_there_are(tmp_path: Path) -> Non
     assert servers.low <= 12 <= servers.high
 
 
+def test_estimates_are_not_below_what_is_there_although_neither_list_names_it(tmp_path: Path) -> None:
+    """Ten pages of a WARC file are held, and of ten servers seven are known by sitemaps of other hosts alone."""
+    root = open_root(tmp_path, create=True)
+    (cell,) = map(Cell, root.create_collection("main", CONFIG, cells=1).cells())
+    with cell.frontier.transaction():
+        cell.frontier.add_links([found(f"http://a.test/{n}", 0) for n in range(10)], NOW_S)
+        for by in (BY_LINK, BY_LIST):
+            cell.frontier.add_links([found(f"http://{name}.test/1", by) for name in "abc"], NOW_S)
+        cell.frontier.add_links([found(f"http://s{n}.test/", BY_SITEMAP) for n in range(7)], NOW_S)
+    for n in range(10):
+        cell.settle(f"http://a.test/{n}", "200", STATE_DONE, "text/html")
+    cell.close(rolled_out=False)
+    with open_source(root, "main") as source:
+        report = coverage(source)
+    row = report.by_host[0]
+    assert (row.host, row.held) == ("a.test", 10)
+    for each in (row, report.servers):
+        assert each.estimate is not None
+        assert each.low is not None
+        assert each.high is not None
+        assert 10 <= each.low <= each.estimate <= each.high
+        assert each.coverage is not None
+        assert each.coverage <= 1
+
+
 @pytest.mark.parametrize("by", [BY_SITEMAP, BY_FEED, BY_SIGNAL, BY_LIST])
 def test_every_other_source_is_a_second_list(tmp_path: Path, by: int) -> None:
     """Also a list that names the seed: that following would find it, only a link shows."""
