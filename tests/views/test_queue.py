@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from teia.clock import VirtualClock
 from teia.collections.account import empty_summary
 from teia.collections.settings import saved
 from teia.config.sections import CollectionSettings, Config, CourtesySettings, RefreshSettings
+from teia.crawler.keep_fresh import freshness
 from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
@@ -216,6 +218,26 @@ def test_how_fresh_a_host_could_be_depends_on_the_delay(cut: Crawled) -> None:
     assert seldom.best is not None
     assert often.best > seldom.best
     assert often.fresh == seldom.fresh
+
+
+def test_a_view_of_one_host_learns_from_some_hosts_of_its_cell_alone(
+    cut: Crawled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cell may have a hundred thousand hosts, and a person waits for this page."""
+    learnt: list[int] = []
+
+    def learn(samples: Sequence[object], now_s: float) -> freshness.CommonKnowledge:
+        learnt.append(len(samples))
+        return known([], now_s)
+
+    known = freshness.learn_common
+    monkeypatch.setattr(freshness, "FEW_HOSTS", 1)
+    monkeypatch.setattr(freshness, "learn_common", learn)
+    root = open_root(cut.data)
+    of = host_table(root, "main", 3e9).hosts["a.test"]
+    for slot_s in (10.0, 20.0):
+        estimate_freshness(root, "main", of, slot_s, 3e9)
+    assert learnt == [1]
 
 
 # ---- can it be done -------------------------------------------------------------------------------------------------

@@ -200,13 +200,17 @@ def learn_common(
 
 
 @lru_cache(maxsize=64)
-def _common_of_cell(path: Path, period: int) -> CommonKnowledge:
-    """Learn from some pages of some hosts of one cell, once in a period."""
+def _learn_from_cell(path: Path, period: int) -> CommonKnowledge:
     with closing(FrontierCell(path, read_only=True)) as frontier:
         hosts = revisits.hosts_with_pages(frontier)
         some = hosts[:: max(1, len(hosts) // FEW_HOSTS)]
         samples = [(frontier, host_id, host, FEW_PAGES) for host_id, host, *_ in some]
         return learn_common(samples, period * COMMON_LIFETIME_S)
+
+
+def common_of_cell(frontier: FrontierCell, now_s: float) -> CommonKnowledge:
+    """Return what some pages of some hosts of a cell tell; it is kept for `COMMON_LIFETIME_S`."""
+    return _learn_from_cell(frontier.path, int(now_s // COMMON_LIFETIME_S))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -479,7 +483,7 @@ def freshness_of(
     ]
     if not rows:
         return None
-    common = _common_of_cell(frontier.path, int(now_s // COMMON_LIFETIME_S))
+    common = common_of_cell(frontier, now_s)
     with decode_errors(frontier):
         columns = mark_sources(frontier, host_key, to_columns(rows, equal_weights))
         trust = Trust.decode(histories.host_trust(frontier, *host_key)[0])

@@ -21,6 +21,7 @@ from teia.crawler.keep_fresh.freshness import (
     LostFreshness,
     attribute_loss,
     combine_bounds,
+    common_of_cell,
     compute_bound,
     feasibility,
     learn_common,
@@ -266,10 +267,9 @@ def _host_bounds(
 def bound_of_host(
     cell: OpenCell, host_id: int, host: str, slot_s: float, settings: RefreshSettings, weigh: Weigh, now_s: float
 ) -> FreshnessBound | None:
-    """Return the freshness of one host with requests `slot_s` apart, learnt from its own pages alone."""
-    parts, *_ = _host_bounds(
-        cell, host_id, host, slot_s, settings, weigh, _learn_common([cell], settings, now_s), now_s
-    )
+    """Return the freshness of one host with requests `slot_s` apart; the prior comes from some hosts of its cell."""
+    common = common_of_cell(cell.frontier, now_s)
+    parts, *_ = _host_bounds(cell, host_id, host, slot_s, settings, weigh, common, now_s)
     return combine_bounds(parts)
 
 
