@@ -20,9 +20,13 @@ LOOK_UPS_PER_S = 4
 
 @dataclass(slots=True)
 class ChurnResult:
-    """Look-ups under churn; rates are per node and second. `late_s` is the mean wait for silent points."""
+    """Look-ups under churn. `ended` are those by Chord that named an owner, `right` those that named the present one.
+
+    `hops` and `late_s`, the wait for silent points, are sums over `ended`; messages are per node and second.
+    """
 
     look_ups: int = 0
+    ended: int = 0
     right: int = 0
     hops: int = 0
     late_s: float = 0.0
@@ -66,10 +70,11 @@ async def _run(nodes: int, lifetime_s: float, seconds: int, seed: int) -> ChurnR
             start = network.chance.choice(sorted(network.peers))
             looking.append(asyncio.ensure_future(_look_up(network, start, table, result)))
         await network.clock.advance(1.0)
+    # What the nodes send from now on, while the last look-ups end, is not of these seconds.
+    result.messages = network.messages / nodes / seconds
     await network.clock.advance(60.0)
     for task in (*joining, *looking):
         task.cancel()
-    result.messages = network.messages / nodes / seconds
     # Every node receives the renewals of all others.
     result.table_messages = nodes / pace.beat_s
     network.close()
@@ -84,6 +89,7 @@ async def _look_up(network: Network, start: CirclePoint, table: _Table, result: 
         found = await network.peers[start].look_up(key)
     except (Unreachable, KeyError):
         return
+    result.ended += 1
     result.right += bool(network.peers) and found.owner == network.circle().successor(key)
     result.hops += found.hops
     result.late_s += network.clock.ticks_s() - began

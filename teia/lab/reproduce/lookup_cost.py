@@ -227,12 +227,15 @@ def churn_table(run: ExperimentInput) -> Table:
         found = measure_churn(nodes, lifetime_s, seconds, run.seed)
         label = f"{lifetime_s:g} s"
         values = {
-            "look-ups that end at a living owner": (found.right_by_table, found.right, found.look_ups),
-            "messages per node and second": (found.table_messages, found.messages, 1),
-            "hops": (found.look_ups, found.hops, found.look_ups),
-            "wait for silent nodes, s": (0.0, found.late_s, found.look_ups),
+            "look-ups that end at a living owner": (
+                found.right_by_table / found.look_ups,
+                found.right / found.look_ups,
+            ),
+            "messages per node and second": (found.table_messages, found.messages),
+            "hops": (1.0, found.hops / max(1, found.ended)),
+            "wait for silent nodes, s": (0.0, found.late_s / max(1, found.ended)),
         }
-        rows += [ResultRow((label, name), ours / of, chord / of) for name, (ours, chord, of) in values.items()]
+        rows += [ResultRow((label, name), *pair) for name, pair in values.items()]
     note = (
         f"{nodes} nodes for {seconds} s of virtual time; nodes crash after exponential lifetimes, and as many join."
         " Chord stabilises every 5 s, and a silent point costs three requests of 1 s. Our table has a dead node until"

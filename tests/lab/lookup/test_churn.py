@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from teia.lab.lookup.churn import LOOK_UPS_PER_S, measure_churn
 
 
@@ -13,4 +15,11 @@ def test_short_lives_cost_look_ups_and_both_ways_lose_some() -> None:
     assert 0 < busy.right_by_table < busy.look_ups
     assert busy.late_s > 0, "silent points are waited for"
     assert calm.messages > 0
+    assert busy.right <= busy.ended < busy.look_ups, "look-ups that fail have no hops and no waits to count"
     assert measure_churn(16, 40.0, 60, seed=5) == busy, "equal seeds give equal runs"
+
+
+def test_messages_are_those_of_the_measured_seconds() -> None:
+    """Twice the time has as many messages a second: the minute in which the last look-ups end does not count."""
+    short, long = (measure_churn(16, 1e9, seconds, seed=5).messages for seconds in (40, 80))
+    assert short == pytest.approx(long, rel=0.15)
