@@ -98,6 +98,13 @@ def test_the_order_of_the_paper_needs_its_conditions() -> None:
     assert max(other, key=lambda name: other[name]) == "geo"
 
 
+def test_what_a_report_says_of_the_order_is_what_it_found() -> None:
+    """Three rounds of seed 1 have the paper's order by pages and kilobytes, and not by domains."""
+    found = model_rounds(strategies.CONDITIONS[strategies.PAPERS], STRATEGIES, 3, seed=1)
+    note = strategies.model_table(found).note
+    assert "by pages, kilobytes is the paper's; by domains it is rtt, hash, geo, isolated." in note
+
+
 def test_the_model_repeats_is_polite_and_draws_the_papers_times() -> None:
     conditions = StudyConditions(near=1.0)
     webs = [draw_web(conditions, np.random.default_rng(7)) for _ in range(2)]
