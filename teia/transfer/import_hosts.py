@@ -28,7 +28,8 @@ from teia.urls import MAX_REFERENCE_CHARS, from_user, key_of, split
 
 _HOST_RECORDS = frozenset({"A", "AAAA", "CNAME", "NS"})
 _RECORDS = _HOST_RECORDS | {"SOA", "MX", "TXT", "SRV", "DS", "DNSKEY", "RRSIG", "NSEC", "NSEC3", "CAA", "PTR", "NAPTR"}
-_COMMENT = re.compile(r"[#;].*")
+_NO_CODE = re.compile(r'"(?:[^"\\]|\\.)*+"|[#;].*')
+"""Texts between quotation marks, whose parentheses and semicolons mean nothing, and comments."""
 
 
 def import_hosts(target: Target, files: Sequence[Path], done: ImportResult) -> None:
@@ -75,7 +76,7 @@ class _Zone:
 
     def names_of(self, line: str) -> list[str] | None:
         """Return the host names of a line, none for comments and other records; None for a line of another kind."""
-        text = _COMMENT.sub("", line)
+        text = _NO_CODE.sub("", line)
         words = text.split()
         if self._is_in_parentheses or not words:
             self._is_in_parentheses &= ")" not in text
@@ -83,7 +84,7 @@ class _Zone:
         self._is_in_parentheses = "(" in text and ")" not in text
         if words[0].startswith("$"):
             if words[0].upper() == "$ORIGIN" and len(words) > 1:
-                self._origin = words[1].strip(".")
+                self._origin = self._absolute(words[1])
             return []
         if len(words) == 1:
             return [words[0].rstrip(".")]

@@ -37,6 +37,7 @@ outro.pt.       IN CNAME www.exemplo.pt.
     [
         ("a.test\n# a comment\n\nb.test. ; another\n", ["a.test", "b.test"]),
         ("127.0.0.1 localhost\n192.0.2.1 www.a.test b.test # two names\n", ["www.a.test", "b.test"]),
+        ('$ORIGIN a.test.\nx IN TXT "one (two; three)"\n$ORIGIN b\ny IN A 192.0.2.1\n', ["y.b.a.test"]),
         (ZONE, ["pt", "exemplo.pt", "exemplo.pt", "www.exemplo.pt", "outro.pt"]),
     ],
 )
