@@ -6,6 +6,7 @@ import csv
 import importlib
 import io
 import pkgutil
+import re
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
@@ -139,6 +140,13 @@ def test_a_report_comes_in_portuguese(web: Web) -> None:
     page = web.client(Role.VIEWER).get("/c/main/reports/coverage", headers={"accept-language": "pt"}).text
     assert "A estimativa depende" in page
     assert "The estimate" not in page
+
+
+def test_the_figures_of_the_freshness_report_have_portuguese_names(web: Web) -> None:
+    page = web.client(Role.VIEWER).get("/c/main/reports/freshness", headers={"accept-language": "pt"}).text
+    names = re.findall("<dt>(.*?)</dt>", page)
+    assert (names.count("erro"), names.count("error"), names.count("true")) == (1, 0, 0), names
+    assert "real (laboratório)" in names
 
 
 @pytest.mark.parametrize(
