@@ -14,7 +14,7 @@ from typing import Any
 
 from teia.clock import Clock, iso_utc
 from teia.crawler.agent_log import AgentEvent, read_events
-from teia.crawler.fetch_rows import fetch_log
+from teia.crawler.fetch_rows import CACHED, fetch_log
 from teia.crawler.lookup import Lookup, UrlEntry
 from teia.crawler.sites.soft404 import soft_404_note
 from teia.frontier.cell.schema import BY_FEED, BY_LINK, BY_LIST, BY_REDIRECT, BY_SEED, BY_SIGNAL, BY_SITEMAP
@@ -164,7 +164,9 @@ def _visit(lookup: Lookup, entry: UrlEntry, fetch: Fetch, *, is_last: bool) -> I
         return
     ended_s, seconds = _seconds(fetch["ended"]), (fetch["ended"] - fetch["started"]).total_seconds()
     kb_s = round(fetch["bytes"] / 1000 / max(seconds, 0.001), 3)
-    yield _step(AgentRole.ANALYZER, ended_s, f"its server sent {kb_s:,.1f} kB/s", {"kb_s": kb_s})
+    # An answer of a cache says nothing about the server. Where the Analyzer passed the site on, its cell has an event.
+    if fetch["kind"] != CACHED:
+        yield _step(AgentRole.ANALYZER, ended_s, f"its server sent {kb_s:,.1f} kB/s", {"kb_s": kb_s})
     extractors = (AgentMessage.LINK, AgentMessage.CONTENT, AgentMessage.METADATA)
     what = f"gave the answer to the extractors ({', '.join(extractors)})"
     yield _step(AgentRole.URL_SCHEDULER, ended_s, what, {}, AgentMessage.LINK)

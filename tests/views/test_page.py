@@ -174,6 +174,27 @@ def test_trace_in_a_folder_of_an_older_version_shows_what_was_recorded(crawled: 
     assert [step.time for step in steps if step.role == "Bulk"] == [None]
 
 
+def test_trace_tells_no_speed_of_a_server_that_a_cache_answered_for(crawled: Crawled, copied: Root) -> None:
+    url, kind = crawled.some("200"), FetchRow._fields.index("kind")
+
+    def said() -> list[str]:
+        with Lookup(copied, "main") as lookup:
+            entry = lookup.find(url)
+            assert entry is not None
+            return [step.what for step in trace(lookup, entry, WallClock()) if step.role == "Analyzer"]
+
+    (speed,) = said()
+    assert speed.endswith(" kB/s")
+    for folder in copied.collection("main").cells():
+        with sqlite3.connect(folder.frontier) as db:
+            for seq, row in db.execute("SELECT seq, row FROM log").fetchall():
+                fields = msgspec.msgpack.decode(row)
+                fields[kind] = "cached"
+                db.execute("UPDATE log SET row = ? WHERE seq = ?", (msgspec.msgpack.encode(fields), seq))
+        db.close()
+    assert said() == []
+
+
 TIMES = ("started", "parsed", "committed")
 
 
