@@ -1,8 +1,9 @@
 """Answers to repeated searches, kept while the index stays as it is (F11).
 
 People repeat searches, and pages of results lead back to the first one. An answer is used again for `MAX_AGE_S` at
-most: last visits and PageRank change without a commit of the index. A commit of the index makes all answers void at
-once, so a page that was indexed a moment ago is found. An answer that lacks a shard is not kept.
+most: PageRank changes without a commit of the index. A commit of the index makes all answers void at once, so a page
+that was indexed a moment ago is found. An answer that lacks a shard is not kept. Facts of the frontier, such as the
+last visit and the probability that a page is unchanged, are read anew for every answer.
 """
 
 from __future__ import annotations
@@ -29,15 +30,18 @@ class ResultsCache:
         self._answers: OrderedDict[Hashable, tuple[float, Results]] = OrderedDict()
         self._answered_from: Hashable = None
 
-    def answer(self, question: Hashable, search: Callable[[], Results]) -> Results:
-        """Return the kept answer to a question, else search and keep what was found."""
+    def answer(
+        self, question: Hashable, search: Callable[[], Results], renew: Callable[[Results], Results] = lambda kept: kept
+    ) -> Results:
+        """Return the kept answer to a question, renewed, else search and keep what was found."""
         began = self._clock.ticks_s()
         # Read before the search: a commit meanwhile makes this answer void, though it may have seen the commit.
         state = self._state()
         with self._lock:
             kept_s, kept = self._find(question, state)
         if kept is not None and began - kept_s < MAX_AGE_S:
-            return replace(kept, took_ms=1000 * (self._clock.ticks_s() - began))
+            renewed = renew(kept)
+            return replace(renewed, took_ms=1000 * (self._clock.ticks_s() - began))
         found = search()
         if not found.is_partial:
             with self._lock:

@@ -38,7 +38,7 @@ from teia.search.serve.query_execution import DEADLINE_S, QueryExecution, Ranked
 from teia.search.serve.results_cache import ResultsCache
 from teia.search.show.explain import explain_rows
 from teia.search.show.facets import collect_facets, start_facets
-from teia.search.show.results import Expansion, Hit, PageFacts, Results
+from teia.search.show.results import Expansion, Facts, Hit, PageFacts, Results
 from teia.search.show.suggestions import FEW_RESULTS, Spellings, Suggestions
 from teia.urls import from_user, key_of
 
@@ -89,7 +89,27 @@ class Searcher(Closing):
         options = options or SearchOptions()
         if self._answers is None:
             return self._search(text, n, offset, options)
-        return self._answers.answer((text, n, offset, options), lambda: self._search(text, n, offset, options))
+        question = (text, n, offset, options)
+        return self._answers.answer(question, lambda: self._search(*question), self._with_present_facts)
+
+    def _with_present_facts(self, results: Results) -> Results:
+        """Return results with the facts of their pages as they are now."""
+        if self._components.facts is None:
+            return results
+        facts = self._components.facts.facts({hit.key: hit.url for hit in results.hits})
+        known = [(hit, facts.get(hit.key, Facts())) for hit in results.hits]
+        return replace(
+            results,
+            hits=tuple(
+                msgspec.structs.replace(
+                    hit,
+                    last_visit_s=fact.last_visit_s or hit.last_visit_s,
+                    backlinks=fact.backlinks,
+                    fresh_probability=fact.fresh_probability,
+                )
+                for hit, fact in known
+            ),
+        )
 
     def _search(self, text: str, n: int, offset: int, options: SearchOptions) -> Results:
         began = self._components.clock.ticks_s()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.schema import BY_LINK, BY_SITEMAP, STATE_DONE
+from teia.frontier.cell.schema import BY_LINK, STATE_DONE
 from teia.frontier.tables import counts
 from tests.frontier.cells import HOST, page
 
@@ -32,5 +32,7 @@ def test_the_most_linked_urls_come_first(cell: FrontierCell) -> None:
 
 
 def test_pages_are_compared_by_their_sources(cell: FrontierCell) -> None:
-    found = {each.host: each[1:] for each in counts.overlap_by_host(cell, BY_LINK, BY_SITEMAP, ["text/html"])}
-    assert found == {HOST: (1, 2, 0, 0), "other.org": (1, 1, 0, 0)}
+    found = {each.host: each for each in counts.pages_by_source(cell, ["text/html"])}
+    assert found.keys() == {HOST, "other.org"}
+    assert all(each.followed and not each.others for each in found.values()), "links found all of them"
+    assert [(each.pages, each.failed, each.queued) for each in found.values()] == [(1, 1, 1), (1, 0, 0)]

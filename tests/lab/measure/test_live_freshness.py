@@ -117,6 +117,7 @@ def test_the_report_has_the_truth_beside_the_estimate(kept: Kept) -> None:
     assert found.fresh is not None
     assert found.error is not None
     assert found.error == found.fresh_error
+    assert abs(found.fresh - found.true) <= 2 * found.error, "one point in twenty may lie outside, but not far"
 
 
 def test_a_page_has_the_probability_that_the_report_counts(kept: Kept) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +15,7 @@ from teia.search.serve import results_cache
 from teia.search.serve.results_cache import ResultsCache
 from teia.search.serve.searcher import Searcher, SearchOptions
 from teia.search.serve.shards import LocalShard
-from teia.search.show.results import Results
+from teia.search.show.results import Facts, Results
 from tests.index.pages import indexed, page
 from tests.search.library import NOW_S, as_one
 
@@ -52,6 +53,17 @@ def test_a_repeated_search_asks_no_shard_and_says_the_same(repeated: Repeated) -
     assert repeated.asked == 1
     assert replace(again, took_ms=0.0) == replace(first, took_ms=0.0)
     assert [hit.url for hit in again.hits] == ["http://a.test/1"]
+
+
+def test_a_repeated_search_has_the_facts_of_now(repeated: Repeated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that was visited meanwhile says so, and its probability follows the clock."""
+    key = repeated.searcher.search("renda").hits[0].key
+    facts = Facts(last_visit_s=NOW_S + 5.0, backlinks=7, fresh_probability=0.25)
+    present = replace(repeated.searcher._components, facts=SimpleNamespace(facts=lambda _urls: {key: facts}))
+    monkeypatch.setattr(repeated.searcher, "_components", present)
+    (hit,) = repeated.searcher.search("renda").hits
+    assert (hit.last_visit_s, hit.backlinks, hit.fresh_probability) == (NOW_S + 5.0, 7, 0.25)
+    assert repeated.asked == 1
 
 
 @pytest.mark.parametrize(

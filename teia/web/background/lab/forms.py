@@ -30,6 +30,7 @@ EXPERIMENTS = {
     "P6": Message("PSP compared with MP2, M-Wolf and the theoretical best"),
     "P7": Message("Wolf's mix of change processes"),
     "A2": Message("Look-ups over Chord, CAN, Pastry and our circle"),
+    "A6": Message("The queue of the Sydney strategy"),
     "A12": Message("Isolated, hash, geographic and response-time crawlers"),
     "A16": Message("Parallel crawlers: firewall, cross-over, exchange"),
     "C5": Message("CoBWeb's session statistics"),
