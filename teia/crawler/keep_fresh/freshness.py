@@ -25,7 +25,7 @@ from contextlib import closing
 from dataclasses import astuple, dataclass, field, replace
 from functools import lru_cache
 from itertools import repeat
-from math import sqrt
+from math import log, log1p, sqrt
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,7 +59,7 @@ from teia.refresh.history import DAY_S, Histories, concatenate, decode_columns
 from teia.refresh.intensities import plan_intensities
 from teia.refresh.possible import ServerCaptures, possible_freshness, possible_freshness_within
 from teia.refresh.priors import SharedError, learn_common_prior, learn_priors, shared_error
-from teia.refresh.rates import Flags, Floats, Gamma, estimate, mean_fresh_probability
+from teia.refresh.rates import Flags, Floats, Gamma, estimate, fresh_probability_of, mean_fresh_probability
 from teia.refresh.trust import Trust
 from teia.refresh.unproven import FalseShare, false_probability, false_share
 from teia.urls import site_of, slot_of
@@ -461,7 +461,9 @@ INTERVAL = 0.9
 class PageFreshness:
     """A page's change rate with its 90% interval, and the probability that the capture is fresh.
 
-    `fresh_probability` is averaged over the possible rates.
+    `fresh_probability` is averaged over the possible rates, with what signals and unproven 304s say of the time since
+    the capture. The rate follows them within its interval, so that exp(-rate x age) is `fresh_probability`, unless the
+    capture is older than the time that its visits cover: then the rate is that of the first part of its age.
     """
 
     rate_per_day: float
@@ -496,10 +498,15 @@ def freshness_of(
     if unproven is not None:
         if_false = fresh_probabilities(unproven.columns, unproven.found, now_s)
         fresh = fresh + unproven.probability * (if_false - fresh)
-    low, high = found.interval(INTERVAL)
+    low, high = (float(limits[0]) for limits in found.interval(INTERVAL))
     # Row 0 is the page itself; the others are its peers.
-    of_page = (found.mean[0] * DAY_S, low[0] * DAY_S, high[0] * DAY_S, fresh[0])
-    return PageFreshness(*map(float, of_page))
+    probability, rate = float(fresh[0]), float(found.mean[0])
+    by_visits = float(fresh_probability_of(found, now_s - columns.fresh_s)[0])
+    if 0 < probability < 1 and 0 < by_visits < 1:
+        covered = min((now_s - float(columns.fresh_s[0])) / float(found.time_s[0]), 1.0)
+        rate *= log(probability) / log(by_visits) * log1p(covered) / covered
+        rate = min(max(rate, low), high)
+    return PageFreshness(rate * DAY_S, low * DAY_S, high * DAY_S, probability)
 
 
 def rate_of_peers(frontier: FrontierCell, host: str, host_id: int, key: int) -> float | None:
