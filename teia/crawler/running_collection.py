@@ -402,9 +402,7 @@ class Crawl:
         # Then nothing would be gained by waiting for more visits.
         waiting = 0 if self.content_seen is None else self.content_seen.waiting
         nothing_else_is_under_way = self._open_visits - waiting == len(self.uncommitted)
-        # Visits that wait for a commit do not wait for a large group.
-        every_s = commit.every_s / 4 if waiting else commit.every_s
-        if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= every_s):
+        if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= commit.every_s):
             return True
         waits = self._seeds or self._parked or self._must_reevaluate or self._must_propagate
         is_time_to_fill = bool(self._low_buffers) and now - self.last_group >= commit.every_s
