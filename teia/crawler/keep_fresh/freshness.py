@@ -455,6 +455,10 @@ def days(seconds: float) -> str:
 MAX_PEERS = 1_000
 MIN_PEERS = 5
 INTERVAL = 0.9
+MOST_COVERED = 3.0
+"""Age of a capture, in times that its visits cover, up to which its rate follows from its probability."""
+MOST_SHIFT = 2.0
+"""Factor by which signals and unproven 304s move the rate of a page beyond its interval, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,8 +466,8 @@ class PageFreshness:
     """A page's change rate with its 90% interval, and the probability that the capture is fresh.
 
     `fresh_probability` is averaged over the possible rates, with what signals and unproven 304s say of the time since
-    the capture. The rate follows them within its interval, so that exp(-rate x age) is `fresh_probability`, unless the
-    capture is older than the time that its visits cover: then the rate is that of the first part of its age.
+    the capture. The rate and its interval follow them, so that exp(-rate x age) is `fresh_probability`, unless that
+    would lead too far, or the capture is much older than the time that its visits cover.
     """
 
     rate_per_day: float
@@ -503,10 +507,10 @@ def freshness_of(
     probability, rate = float(fresh[0]), float(found.mean[0])
     by_visits = float(fresh_probability_of(found, now_s - columns.fresh_s)[0])
     if 0 < probability < 1 and 0 < by_visits < 1:
-        covered = min((now_s - float(columns.fresh_s[0])) / float(found.time_s[0]), 1.0)
+        covered = min((now_s - float(columns.fresh_s[0])) / float(found.time_s[0]), MOST_COVERED)
         rate *= log(probability) / log(by_visits) * log1p(covered) / covered
-        rate = min(max(rate, low), high)
-    return PageFreshness(rate * DAY_S, low * DAY_S, high * DAY_S, probability)
+        rate = min(max(rate, low / MOST_SHIFT), high * MOST_SHIFT)
+    return PageFreshness(rate * DAY_S, min(low, rate) * DAY_S, max(high, rate) * DAY_S, probability)
 
 
 def rate_of_peers(frontier: FrontierCell, host: str, host_id: int, key: int) -> float | None:
