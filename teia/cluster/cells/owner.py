@@ -95,7 +95,7 @@ class CellOwner:
         session, instance = self._session, self._session.instance
         log = CellLog(
             self._wire, self._clock, self.collection, cell, session.node.name, instance,
-            # Bound to this session: a later one of the same node takes its cells anew.
+            # Bound to the present session in NATS: in a later one the node takes its cells anew.
             is_over=lambda: session.is_lost or session.instance != instance,
         )  # fmt: skip
         log.has_room = lambda: self.has_room()

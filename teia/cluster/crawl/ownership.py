@@ -226,7 +226,7 @@ class NodeOwnership:
         return [journal.log for journal in journals if isinstance(journal, LogJournal)]
 
     def sent_totals(self) -> tuple[int, int]:
-        """Return messages and bytes sent to NATS: for logs in this shift, for address leases in this session."""
+        """Return messages and bytes sent to NATS: for logs in this shift, for address leases since the node joined."""
         logs = self._logs()
         messages, sent_bytes = sum(log.messages for log in logs), sum(log.sent_bytes for log in logs)
         return messages + self._leases.messages, sent_bytes + self._leases.sent_bytes

@@ -502,15 +502,25 @@ def freshness_of(
     if unproven is not None:
         if_false = fresh_probabilities(unproven.columns, unproven.found, now_s)
         fresh = fresh + unproven.probability * (if_false - fresh)
-    low, high = (float(limits[0]) for limits in found.interval(INTERVAL))
     # Row 0 is the page itself; the others are its peers.
-    probability, rate = float(fresh[0]), float(found.mean[0])
-    by_visits = float(fresh_probability_of(found, now_s - columns.fresh_s)[0])
-    if 0 < probability < 1 and 0 < by_visits < 1:
-        covered = min((now_s - float(columns.fresh_s[0])) / float(found.time_s[0]), MOST_COVERED)
-        rate *= log(probability) / log(by_visits) * log1p(covered) / covered
-        rate = min(max(rate, low / MOST_SHIFT), high * MOST_SHIFT)
-    return PageFreshness(rate * DAY_S, min(low, rate) * DAY_S, max(high, rate) * DAY_S, probability)
+    low, high = (float(limits[0]) for limits in found.interval(INTERVAL))
+    of_page = Gamma(found.changes[:1], found.time_s[:1])
+    rate = _rate_since_capture(of_page, now_s - float(columns.fresh_s[0]), float(fresh[0]))
+    rate = min(max(rate, low / MOST_SHIFT), high * MOST_SHIFT)
+    return PageFreshness(rate * DAY_S, min(low, rate) * DAY_S, max(high, rate) * DAY_S, float(fresh[0]))
+
+
+def _rate_since_capture(found: Gamma, age_s: float, probability: float) -> float:
+    """Return the rate by which a capture of this age is fresh with this probability.
+
+    -log(probability) / age_s, up to MOST_COVERED; of an older capture, the mean rate changed by the same factors.
+    """
+    by_visits = float(fresh_probability_of(found, np.array([age_s]))[0])
+    mean = float(found.mean[0])
+    if age_s <= 0 or not 0 < probability < 1 or not 0 < by_visits < 1:
+        return mean
+    covered = min(age_s / float(found.time_s[0]), MOST_COVERED)
+    return mean * log(probability) / log(by_visits) * log1p(covered) / covered
 
 
 def rate_of_peers(frontier: FrontierCell, host: str, host_id: int, key: int) -> float | None:

@@ -307,8 +307,6 @@ def _hit(rank: int, score: float, entry: IndexEntry, alike: int, facts: Facts, h
         lang=entry.language,
         type=entry.media_type,
         date_s=entry.date_s,
-        last_visit_s=facts.last_visit_s or entry.visited_s,
-        backlinks=facts.backlinks,
-        fresh_probability=facts.fresh_probability,
+        last_visit_s=entry.visited_s,
         alike=alike,
-    )
+    ).with_facts(facts)

@@ -97,19 +97,7 @@ class Searcher(Closing):
         if self._components.facts is None:
             return results
         facts = self._components.facts.facts({hit.key: hit.url for hit in results.hits})
-        known = [(hit, facts.get(hit.key, Facts())) for hit in results.hits]
-        return replace(
-            results,
-            hits=tuple(
-                msgspec.structs.replace(
-                    hit,
-                    last_visit_s=fact.last_visit_s or hit.last_visit_s,
-                    backlinks=fact.backlinks,
-                    fresh_probability=fact.fresh_probability,
-                )
-                for hit, fact in known
-            ),
-        )
+        return replace(results, hits=tuple(hit.with_facts(facts.get(hit.key, Facts())) for hit in results.hits))
 
     def _search(self, text: str, n: int, offset: int, options: SearchOptions) -> Results:
         began = self._components.clock.ticks_s()

@@ -76,10 +76,19 @@ class Hit(msgspec.Struct, frozen=True):
     type: str
     date_s: int
     last_visit_s: float | None
-    backlinks: int | None
-    fresh_probability: float | None
+    backlinks: int | None = None
+    fresh_probability: float | None = None
     alike: int = 0
     explanation: Explanation | None = None
+
+    def with_facts(self, facts: Facts) -> Hit:
+        """Return the hit with these facts; a last visit that they lack stays as it was."""
+        return msgspec.structs.replace(
+            self,
+            last_visit_s=facts.last_visit_s or self.last_visit_s,
+            backlinks=facts.backlinks,
+            fresh_probability=facts.fresh_probability,
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the hit for JSON; `snippet` and `title_html` are safe HTML: text and `<mark>`."""

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import exp
 
 import numpy as np
 import pytest
 
-from teia.crawler.keep_fresh.freshness import FreshnessBound, attribute_loss, combine_bounds, compute_bound, feasibility
+from teia.crawler.keep_fresh.freshness import (
+    FreshnessBound,
+    _rate_since_capture,
+    attribute_loss,
+    combine_bounds,
+    compute_bound,
+    feasibility,
+)
 from teia.crawler.keep_fresh.host_plan import plan_host, to_columns
 from teia.refresh.history import DAY_S
+from teia.refresh.rates import Gamma, fresh_probability_of
 from tests.crawler.keep_fresh.test_host_plan import NOW_S, OF_ALL, SETTINGS, equal, held, seen
 
 
@@ -135,3 +144,17 @@ def test_visiting_all_alike_is_never_better_than_the_best() -> None:
         whole = bound_of(slot_s, DAY_S)
         assert whole.excess is not None
         assert whole.excess.uniform / whole.weight <= whole.best + 1e-9
+
+
+@pytest.mark.parametrize("probability", [0.05, 0.4, 0.97])
+def test_the_rate_of_a_page_makes_the_probability_that_is_shown(probability: float) -> None:
+    found = Gamma(np.array([2.0]), np.array([4 * DAY_S]))
+    rate = _rate_since_capture(found, 10 * DAY_S, probability)
+    assert exp(-rate * 10 * DAY_S) == pytest.approx(probability)
+
+
+def test_the_rate_of_a_capture_that_is_years_old_stays_near_that_of_its_visits() -> None:
+    found, age_s = Gamma(np.array([2.0]), np.array([4 * DAY_S])), 1_000 * DAY_S
+    by_visits = float(fresh_probability_of(found, np.array([age_s]))[0])
+    assert _rate_since_capture(found, age_s, by_visits) * DAY_S == pytest.approx(0.5, rel=0.6)
+    assert _rate_since_capture(found, 0.0, 1.0) * DAY_S == 0.5, "nothing is known of no time"
