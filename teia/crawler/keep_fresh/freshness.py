@@ -25,7 +25,7 @@ from contextlib import closing
 from dataclasses import astuple, dataclass, field, replace
 from functools import lru_cache
 from itertools import repeat
-from math import log, log1p, sqrt
+from math import inf, log, sqrt
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,7 +59,7 @@ from teia.refresh.history import DAY_S, Histories, concatenate, decode_columns
 from teia.refresh.intensities import plan_intensities
 from teia.refresh.possible import ServerCaptures, possible_freshness, possible_freshness_within
 from teia.refresh.priors import SharedError, learn_common_prior, learn_priors, shared_error
-from teia.refresh.rates import Flags, Floats, Gamma, estimate, fresh_probability_of, mean_fresh_probability
+from teia.refresh.rates import Flags, Floats, Gamma, estimate, mean_fresh_probability
 from teia.refresh.trust import Trust
 from teia.refresh.unproven import FalseShare, false_probability, false_share
 from teia.urls import site_of, slot_of
@@ -455,10 +455,8 @@ def days(seconds: float) -> str:
 MAX_PEERS = 1_000
 MIN_PEERS = 5
 INTERVAL = 0.9
-MOST_COVERED = 3.0
-"""Age of a capture, in times that its visits cover, up to which its rate follows from its probability."""
-MOST_SHIFT = 2.0
-"""Factor by which signals and unproven 304s move the rate of a page beyond its interval, at most."""
+SHOWN = 0.002
+"""Precision at which the rate of a page agrees with its probability, which is shown in percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,8 +464,7 @@ class PageFreshness:
     """A page's change rate with its 90% interval, and the probability that the capture is fresh.
 
     `fresh_probability` is averaged over the possible rates, with what signals and unproven 304s say of the time since
-    the capture. The rate and its interval follow them, so that exp(-rate x age) is `fresh_probability`, unless that
-    would lead too far, or the capture is much older than the time that its visits cover.
+    the capture. The rate is the one nearest to the mean of its visits by which exp(-rate x age) is this probability.
     """
 
     rate_per_day: float
@@ -504,23 +501,17 @@ def freshness_of(
         fresh = fresh + unproven.probability * (if_false - fresh)
     # Row 0 is the page itself; the others are its peers.
     low, high = (float(limits[0]) for limits in found.interval(INTERVAL))
-    of_page = Gamma(found.changes[:1], found.time_s[:1])
-    rate = _rate_since_capture(of_page, now_s - float(columns.fresh_s[0]), float(fresh[0]))
-    rate = min(max(rate, low / MOST_SHIFT), high * MOST_SHIFT)
+    rate = agreeing_rate(float(found.mean[0]), now_s - float(columns.fresh_s[0]), float(fresh[0]))
     return PageFreshness(rate * DAY_S, min(low, rate) * DAY_S, max(high, rate) * DAY_S, float(fresh[0]))
 
 
-def _rate_since_capture(found: Gamma, age_s: float, probability: float) -> float:
-    """Return the rate by which a capture of this age is fresh with this probability.
-
-    -log(probability) / age_s, up to MOST_COVERED; of an older capture, the mean rate changed by the same factors.
-    """
-    by_visits = float(fresh_probability_of(found, np.array([age_s]))[0])
-    mean = float(found.mean[0])
-    if age_s <= 0 or not 0 < probability < 1 or not 0 < by_visits < 1:
-        return mean
-    covered = min(age_s / float(found.time_s[0]), MOST_COVERED)
-    return mean * log(probability) / log(by_visits) * log1p(covered) / covered
+def agreeing_rate(rate: float, age_s: float, probability: float) -> float:
+    """Return the nearest rate by which a capture of this age is fresh with this probability, within SHOWN."""
+    if age_s <= 0:
+        return rate
+    least = -log(min(probability + SHOWN, 1.0)) / age_s
+    most = -log(probability - SHOWN) / age_s if probability > SHOWN else inf
+    return min(max(rate, least), most)
 
 
 def rate_of_peers(frontier: FrontierCell, host: str, host_id: int, key: int) -> float | None:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from teia.crawler.keep_fresh.freshness import (
+    SHOWN,
     FreshnessBound,
-    _rate_since_capture,
+    agreeing_rate,
     attribute_loss,
     combine_bounds,
     compute_bound,
@@ -18,7 +19,6 @@ from teia.crawler.keep_fresh.freshness import (
 )
 from teia.crawler.keep_fresh.host_plan import plan_host, to_columns
 from teia.refresh.history import DAY_S
-from teia.refresh.rates import Gamma, fresh_probability_of
 from tests.crawler.keep_fresh.test_host_plan import NOW_S, OF_ALL, SETTINGS, equal, held, seen
 
 
@@ -146,15 +146,15 @@ def test_visiting_all_alike_is_never_better_than_the_best() -> None:
         assert whole.excess.uniform / whole.weight <= whole.best + 1e-9
 
 
-@pytest.mark.parametrize("probability", [0.05, 0.4, 0.97])
-def test_the_rate_of_a_page_makes_the_probability_that_is_shown(probability: float) -> None:
-    found = Gamma(np.array([2.0]), np.array([4 * DAY_S]))
-    rate = _rate_since_capture(found, 10 * DAY_S, probability)
-    assert exp(-rate * 10 * DAY_S) == pytest.approx(probability)
+@pytest.mark.parametrize("probability", [0.0, 0.0247, 0.4, 0.97, 1.0])
+@pytest.mark.parametrize("age_s", [1.0, DAY_S, 1_000 * DAY_S])
+def test_the_rate_of_a_page_makes_the_probability_that_is_shown(probability: float, age_s: float) -> None:
+    for rate in (0.001 / DAY_S, 0.5 / DAY_S, 50 / DAY_S):
+        agreeing = agreeing_rate(rate, age_s, probability)
+        assert exp(-agreeing * age_s) == pytest.approx(probability, abs=SHOWN + 1e-9)
+        assert agreeing_rate(agreeing, age_s, probability) == pytest.approx(agreeing)
 
 
-def test_the_rate_of_a_capture_that_is_years_old_stays_near_that_of_its_visits() -> None:
-    found, age_s = Gamma(np.array([2.0]), np.array([4 * DAY_S])), 1_000 * DAY_S
-    by_visits = float(fresh_probability_of(found, np.array([age_s]))[0])
-    assert _rate_since_capture(found, age_s, by_visits) * DAY_S == pytest.approx(0.5, rel=0.6)
-    assert _rate_since_capture(found, 0.0, 1.0) * DAY_S == 0.5, "nothing is known of no time"
+def test_a_rate_that_agrees_with_the_probability_stays() -> None:
+    assert agreeing_rate(0.5 / DAY_S, 1_000 * DAY_S, 1e-6) == 0.5 / DAY_S, "years later a page is stale by any rate"
+    assert agreeing_rate(0.5 / DAY_S, 0.0, 1.0) == 0.5 / DAY_S, "nothing is known of no time"
