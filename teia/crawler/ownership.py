@@ -7,13 +7,16 @@ called on the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
+from teia.signals.announce import Announcement, AnnouncementInbox
+from teia.signals.indexnow import IndexNowKey
 
 
 class VisitObserver(Protocol):
@@ -106,3 +109,22 @@ class OneMachine:
     def before_results(self, schedule: HostSchedule) -> None: ...
 
     def after_results(self) -> None: ...
+
+
+# ---- signals for pages of other machines -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HostOwners:
+    """Owners of the hosts that signals name; one machine owns all. Called by the commit thread.
+
+    `forward` posts the announcements among those of a kind that belong to other machines, and returns them.
+    `forward_keys` posts IndexNow keys that others must check, and returns the URLs that wait for each.
+    """
+
+    cell_number: Callable[[str], int]
+    is_here: Callable[[str], bool] = lambda _: True
+    forward: Callable[[AnnouncementInbox, str, Sequence[Announcement], float], list[Announcement]] = lambda *_: []
+    forward_keys: Callable[[AnnouncementInbox, str, Iterable[IndexNowKey], float], dict[IndexNowKey, list[str]]] = (
+        lambda *_: {}
+    )

@@ -15,10 +15,10 @@ import pytest
 from teia.config.sections import CourtesySettings, LimitSettings
 from teia.crawler import proxy_collector
 from teia.crawler.commit import CommitGroup
+from teia.crawler.ownership import HostOwners
 from teia.crawler.proxy_collector import AT_ONCE, MISTRUST_TICKS, ProxyCollector, is_from_cache, run_collectors
 from teia.crawler.robots import RobotsCache
 from teia.crawler.signals_in import announcements
-from teia.crawler.signals_in.for_other_nodes import HostOwners
 from teia.errors import ConfigError
 from teia.fetch.fetcher import FetchRequest
 from teia.frontier.queue.politeness import Politeness

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from teia.crawler.signals_in.for_other_nodes import ForwardedSignals
+from teia.cluster.crawl.signals import ForwardedSignals
 from teia.errors import ClusterError, DiskFull
 from teia.frontier.cell import mail, move_site
 from teia.frontier.cell.cell import FrontierCell

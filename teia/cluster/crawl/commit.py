@@ -20,11 +20,10 @@ from teia.cluster.cells.site_homes import DELAY, FORWARDED, CellMessage, Departu
 from teia.cluster.crawl.agent_events import AgentEvents
 from teia.cluster.crawl.arrivals import Arrivals
 from teia.cluster.crawl.limits import STORED
-from teia.cluster.crawl.signals import store_forwarded
+from teia.cluster.crawl.signals import ForwardedSignals, Message, SignalForwarding, store_forwarded
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.open_cell import Cell
 from teia.crawler.signals_in.announcements import Announcements
-from teia.crawler.signals_in.for_other_nodes import ForwardedSignals, HostOwners, Message
 from teia.crawler.visit import ActiveVisit
 from teia.errors import StoreError
 from teia.frontier.cell import mail
@@ -77,8 +76,8 @@ class CellExchange:
         committer.steps = (self,)
         committer.cell_number = self.homes.cell_number
         committer.visit_requests.cell_of = self.cell_of
-        owners = HostOwners(self.homes.cell_number, self._is_here, self._send_signals_by_log)
-        self.announced = committer.announced = Announcements(cells, starts, clock, owners)
+        forwarding = SignalForwarding(self.homes.cell_number, self._is_here, self._send_signals_by_log)
+        self.announced = committer.announced = Announcements(cells, starts, clock, forwarding.owners)
         self.departures: deque[Departure] = deque()
         """Sites to be sent to other cells with the next commit; filled by the crawl's loop."""
         self.departed: list[tuple[Departure, MovedSite | None]] = []

@@ -1,11 +1,16 @@
 """Signals on their way to the owner of their page: a request to `<collection>.signals.<cell>`, and its answer.
 
-The node that receives a signal for a page of another node posts it in the outbox beside its inbox
-(crawler/signals_in/for_other_nodes.py). From there it goes straight to the owner of the page's cell, which subscribes
-to the subject of each of its cells while it crawls. The owner puts it into its own inbox, as if it had been received
-there, and answers. Only then is it removed from the outbox. So a signal waits at the node that received it while its
-owner is away, hangs, or cannot write. No stream of NATS holds it. A signal is sent twice if its answer was lost. It is
-one announcement while the first waits in the owner's inbox; later it announces the page once more.
+A site pings any node it knows, and a cache announces to the node beside it, but the owner of the page's cell visits the
+page. So a due signal for a page of another node moves from the inbox to the outbox beside it. From there it goes
+straight to the owner of the cell, which subscribes to the subject of each of its cells while it crawls. The owner puts
+it into its own inbox, as if it had been received there, and answers. Only then is it removed from the outbox. So a
+signal waits at the node that received it while its owner is away, hangs, or cannot write. No stream of NATS holds it. A
+signal is sent twice if its answer was lost, or after a crash, because it is in the outbox before it leaves the inbox.
+It is one announcement while the first waits in the owner's inbox; later it announces the page once more.
+
+Pages are sent with the time of their announcement. A key that was not checked is sent with the URLs that wait for it
+and their times, because only the owner may fetch the key file from the site. Proven keys stay; the next owner has them
+proved anew.
 
 A site may have moved, or the cell may have been split or lost a moment ago. Then the receiver is not the owner, and
 posts the signal to the next cell when it is due.
@@ -16,10 +21,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -27,13 +36,14 @@ import msgspec
 
 from teia.clock import Clock
 from teia.cluster.nats.wire import Wire
+from teia.crawler.ownership import HostOwners
 from teia.crawler.signals_in.announcements import Announcements
-from teia.crawler.signals_in.for_other_nodes import ForwardedSignals
 from teia.crawler.signals_in.indexnow import receive_uncounted
 from teia.errors import StoreError
-from teia.signals.announce import AnnouncementInbox, open_inbox
-from teia.signals.indexnow import IndexNowKeys
+from teia.signals.announce import Announcement, AnnouncementInbox, open_inbox
+from teia.signals.indexnow import IndexNowKey, IndexNowKeys, IndexNowPing
 from teia.sqlite import sqlite_errors, transaction
+from teia.urls import split
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -44,10 +54,111 @@ CHECK_S = 0.1
 RETRY_S = 2.0
 """Wait before a message is sent again whose owner was away or did not answer."""
 
+MAX_URLS = 200
+MAX_BYTES = 256 << 10
+"""Maximum number and length of the URLs in one message, with what belongs to each; NATS refuses a megabyte."""
+
+
+class ForwardedSignals(msgspec.Struct, array_like=True, frozen=True):
+    """Message to the owner of a cell: announced pages, and pings whose keys were not checked yet."""
+
+    announced: list[Announcement] = []
+    pings: list[IndexNowPing] = []
+
+
+Message = tuple[int, ForwardedSignals]
+"""The number of the receiving cell, and the message for its owner."""
+
 Arguments = ParamSpec("Arguments")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 _decode = msgspec.msgpack.Decoder(ForwardedSignals).decode
+
+
+# ---- into the outbox -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SignalForwarding:
+    """Signals for other nodes, posted to the outbox of this one as messages to the owners of their cells.
+
+    `send_by_log` sends messages the way of older nodes, if there are any; else it returns False.
+    """
+
+    cell_number: Callable[[str], int]
+    is_here: Callable[[str], bool]
+    send_by_log: Callable[[Sequence[Message]], bool] = lambda _: False
+
+    @property
+    def owners(self) -> HostOwners:
+        """The owners of hosts, as the crawler of one machine uses them."""
+        return HostOwners(self.cell_number, self.is_here, self.forward, self.forward_keys)
+
+    def forward(
+        self, inbox: AnnouncementInbox, kind: str, due: Sequence[Announcement], now_s: float
+    ) -> list[Announcement]:
+        """Post announcements that belong to other nodes; return them."""
+        away = [each for each in due if not self.is_here(split(each.url).host)]
+        by_cell: defaultdict[int, list[Announcement]] = defaultdict(list)
+        for each in away:
+            by_cell[self.cell_number(split(each.url).host)].append(each)
+        self._post(inbox, kind, now_s, [
+            (cell, ForwardedSignals(announced=part)) for cell, those in by_cell.items() for part in _parts(those)
+        ])  # fmt: skip
+        return away
+
+    def forward_keys(
+        self, inbox: AnnouncementInbox, kind: str, keys: Iterable[IndexNowKey], now_s: float
+    ) -> dict[IndexNowKey, list[str]]:
+        """Post keys that other nodes must check, with the URLs that wait for them; return the URLs."""
+        waiting = {key: IndexNowKeys(inbox.db).waiting_for(key) for key in keys}
+        by_cell: defaultdict[int, list[IndexNowPing]] = defaultdict(list)
+        for key, waiting_urls in waiting.items():
+            by_cell[self.cell_number(key.host)] += _pings(key, waiting_urls)
+        self._post(inbox, kind, now_s, [
+            (cell, ForwardedSignals(pings=part))
+            for cell, pings in by_cell.items() for part in _parts(pings, lambda ping: len(ping.urls))
+        ])  # fmt: skip
+        return {key: [url for url, _ in waiting_urls] for key, waiting_urls in waiting.items()}
+
+    def _post(self, inbox: AnnouncementInbox, kind: str, now_s: float, messages: Sequence[Message]) -> None:
+        if not messages:
+            return
+        is_sent = self.send_by_log(messages)
+        with transaction(inbox.db):
+            for cell, message in messages:
+                urls = len(message.announced) + sum(len(ping.urls) for ping in message.pings)
+                if is_sent:
+                    inbox.count(kind, {"passed_on": urls})
+                else:
+                    inbox.post(kind, cell, msgspec.msgpack.encode(message), urls, now_s)
+
+
+def _pings(key: IndexNowKey, waiting_urls: Iterable[tuple[str, float]]) -> Iterator[IndexNowPing]:
+    """Yield the waiting URLs of a key as pings: the URLs of one time are one ping, if it is not too long."""
+    for reported_s, those in groupby(waiting_urls, key=itemgetter(1)):
+        for urls in _parts(url for url, _ in those):
+            yield IndexNowPing(*key[:3], tuple(urls), 0, reported_s)
+
+
+def _parts(items: Iterable[Item], count_urls: Callable[[Item], int] = lambda _: 1) -> Iterator[list[Item]]:
+    """Yield items in lists that fit into a message; an item that is too long is alone."""
+    part: list[Item] = []
+    urls = length = 0
+    for item in items:
+        item_urls, item_bytes = count_urls(item), len(msgspec.msgpack.encode(item))
+        if part and (urls + item_urls > MAX_URLS or length + item_bytes > MAX_BYTES):
+            yield part
+            part, urls, length = [], 0, 0
+        part.append(item)
+        urls += item_urls
+        length += item_bytes
+    if part:
+        yield part
+
+
+# ---- from node to node -----------------------------------------------------------------------------------------------
 
 
 def store_forwarded(announced: Announcements, forwarded: ForwardedSignals, now_s: float) -> None:

@@ -1,7 +1,6 @@
 """Change signals on their way in.
 
 announcements    announced pages, from socket to queue (C7)
-for_other_nodes  signals for pages of other nodes, in messages to their owners
 indexnow         IndexNow pings: proved and weighed
 websub           WebSub hubs of feeds
 site_hints       sitemaps and feeds, read in the commit

@@ -5,7 +5,7 @@ commit thread does everything that needs a database (`process`):
 
   received -> inbox            a page that is announced again while it waits is one announcement
   inbox    -> wanted           after `signals.delay_s`, unless the capture is younger than `signals.max_age_s`
-  inbox    -> outbox           at the same time, if another node crawls the page (for_other_nodes.py)
+  inbox    -> outbox           at the same time, if another node crawls the page (cluster/crawl/signals.py)
   arrivals -> frontier         an unknown page becomes known, just before its first visit is committed
   visits   -> frontier         a page that the cache does not have is queued like others, if the settings say so
 
@@ -28,7 +28,7 @@ from typing import NamedTuple
 from teia.clock import Clock
 from teia.config.sections import Config, SignalsSettings
 from teia.crawler.open_cell import Cell, Touched
-from teia.crawler.signals_in.for_other_nodes import HostOwners
+from teia.crawler.ownership import HostOwners
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.fetch_now import visit_soon
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.crawler.signals_in.for_other_nodes import HostOwners
+from teia.crawler.ownership import HostOwners
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import STATE_EXCLUDED, STATE_FAILED

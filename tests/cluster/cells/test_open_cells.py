@@ -22,11 +22,11 @@ from teia.cluster.cells.site_homes import SiteHomes
 from teia.cluster.crawl.agent_events import AgentEvents
 from teia.cluster.crawl.arrivals import Arrivals
 from teia.cluster.crawl.commit import MAX_BULKS, MERGE_WITHIN_S, CellExchange
+from teia.cluster.crawl.signals import ForwardedSignals
 from teia.config.sections import Config
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.open_cell import Cell, note_position
 from teia.crawler.signals_in.announcements import Announcements, open_announcements
-from teia.crawler.signals_in.for_other_nodes import ForwardedSignals
 from teia.errors import ClusterError, DiskFull
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import NEWEST_FORMAT

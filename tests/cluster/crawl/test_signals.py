@@ -15,10 +15,9 @@ import pytest
 
 from teia.clock import Clock, VirtualClock
 from teia.cluster.crawl import signals
-from teia.cluster.crawl.signals import SignalExchange, store_forwarded
+from teia.cluster.crawl.signals import ForwardedSignals, SignalExchange, SignalForwarding, store_forwarded
 from teia.config.sections import Config
 from teia.crawler.signals_in.announcements import Announcements
-from teia.crawler.signals_in.for_other_nodes import ForwardedSignals, HostOwners
 from teia.crawler.signals_in.indexnow import INDEXNOW, KEY_FILE, prove_keys, receive
 from teia.errors import ClusterError
 from teia.signals import announce
@@ -31,7 +30,7 @@ KEY = "0123456789abcdef"
 URL = "http://b.test/"
 NOW_S = 1_000.0
 PAGE = Announcement(URL, PROXY, 5.0, 6.0, 2)
-OTHERS = HostOwners(lambda _: 7, lambda _: False)
+OTHERS = SignalForwarding(lambda _: 7, lambda _: False).owners
 
 
 def waiting(inbox: AnnouncementInbox, kind: str) -> list[Announcement]:
@@ -50,7 +49,7 @@ class Place:
 
     def post(self, *pages: Announcement, cell: int = 7) -> None:
         with closing(open_inbox(self.path)) as inbox:
-            HostOwners(lambda _: cell, lambda _: False).forward(inbox, PROXY, pages, NOW_S)
+            SignalForwarding(lambda _: cell, lambda _: False).forward(inbox, PROXY, pages, NOW_S)
 
     def posted(self) -> int:
         with closing(open_inbox(self.path)) as inbox:

@@ -10,7 +10,7 @@ import pytest
 from teia.clock import WallClock
 from teia.config.sections import Config
 from teia.crawler import compiled_settings as compiled
-from teia.crawler.signals_in.for_other_nodes import HostOwners
+from teia.crawler.ownership import HostOwners
 from teia.crawler.signals_in.indexnow import prove_keys
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl, PageRow, QueuedUrl, SettledVisit, tail_of

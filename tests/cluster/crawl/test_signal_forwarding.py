@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from teia.clock import VirtualClock
-from teia.crawler.signals_in.for_other_nodes import MAX_URLS, ForwardedSignals, HostOwners, Message
+from teia.cluster.crawl.signals import MAX_URLS, ForwardedSignals, Message, SignalForwarding
+from teia.crawler.ownership import HostOwners
 from teia.crawler.signals_in.indexnow import INDEXNOW, KEY_FILE, prove_keys, receive, take_key_files
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
@@ -31,7 +32,10 @@ class Others:
 
     @property
     def elsewhere(self) -> HostOwners:
-        return HostOwners(lambda host: 7 if host == "b.test" else 0, lambda host: host == "a.test", self._by_log)
+        forwarding = SignalForwarding(
+            lambda host: 7 if host == "b.test" else 0, lambda host: host == "a.test", self._by_log
+        )
+        return forwarding.owners
 
     def _by_log(self, messages: Sequence[Message]) -> bool:
         assert messages
