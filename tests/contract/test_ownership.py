@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from teia.cluster.cells.open_cells import ClusterCells
-from teia.cluster.crawl.commit import CellExchange
+from teia.cluster.crawl.commit import CellExchange, ClusterCells
 from teia.cluster.crawl.ownership import NodeOwnership
 from teia.config.sections import CourtesySettings
 from teia.crawler.commit import CommitGroup, CommitResult

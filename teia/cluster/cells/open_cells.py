@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import overload
 
 from teia.clock import Clock
 from teia.cluster.cells.log import CellLog, LogEntry
@@ -49,36 +48,6 @@ def size_of(file: Path) -> int:
 def is_downloaded(file: Path) -> bool:
     """Tell whether an archive file came from another node (ship_archive.py): it may be read here, not written."""
     return file.exists() and not file.stat().st_mode & 0o200
-
-
-class ClusterCells(Sequence[Cell]):
-    """Some cells of a collection: iterated in order, indexed by their number in the collection."""
-
-    def __init__(self, cells: Mapping[int, Cell]) -> None:
-        self._cells = dict(cells)
-
-    def __len__(self) -> int:
-        return len(self._cells)
-
-    def __iter__(self) -> Iterator[Cell]:
-        # A copy, because a lost cell is dropped during a commit.
-        return iter(list(self._cells.values()))
-
-    def owns(self, number: int) -> bool:
-        return number in self._cells
-
-    @overload
-    def __getitem__(self, at: int) -> Cell: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Cell]: ...
-    def __getitem__(self, at: int | slice) -> Cell | Sequence[Cell]:
-        if isinstance(at, slice):
-            raise TypeError("cells have numbers, not positions")
-        return self._cells[at]
-
-    def drop(self, number: int) -> None:
-        """Remove a cell that was lost; the code that opened it closes it."""
-        self._cells.pop(number, None)
 
 
 def prepare_cells(folder: CollectionFolder, count: int, cluster: str) -> None:

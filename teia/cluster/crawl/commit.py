@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import overload
 
 import msgspec
 
 from teia.clock import Clock
 from teia.cluster.cells.log import CellLost, TooLarge
-from teia.cluster.cells.open_cells import ClusterCells
 from teia.cluster.cells.site_homes import DELAY, FORWARDED, CellMessage, Departure, SiteHomes, decode_message
 from teia.cluster.crawl.agent_events import AgentEvents
 from teia.cluster.crawl.arrivals import Arrivals
@@ -49,6 +49,36 @@ In a cell with nothing else to do new links do not wait.
 """
 
 _log = logging.getLogger(__name__)
+
+
+class ClusterCells(Sequence[Cell]):
+    """Some cells of a collection: iterated in order, indexed by their number in the collection."""
+
+    def __init__(self, cells: Mapping[int, Cell]) -> None:
+        self._cells = dict(cells)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __iter__(self) -> Iterator[Cell]:
+        # A copy, because a lost cell is dropped during a commit.
+        return iter(list(self._cells.values()))
+
+    def owns(self, number: int) -> bool:
+        return number in self._cells
+
+    @overload
+    def __getitem__(self, at: int) -> Cell: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Cell]: ...
+    def __getitem__(self, at: int | slice) -> Cell | Sequence[Cell]:
+        if isinstance(at, slice):
+            raise TypeError("cells have numbers, not positions")
+        return self._cells[at]
+
+    def drop(self, number: int) -> None:
+        """Remove a cell that was lost; the code that opened it closes it."""
+        self._cells.pop(number, None)
 
 
 class CellExchange:

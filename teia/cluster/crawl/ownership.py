@@ -17,11 +17,11 @@ from math import inf
 
 from teia.clock import Clock
 from teia.cluster.cells.log import CellLog
-from teia.cluster.cells.open_cells import ClusterCells, opened_cell
+from teia.cluster.cells.open_cells import opened_cell
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.site_homes import SiteHomes, long_delays
 from teia.cluster.crawl.agent_events import AgentEvents
-from teia.cluster.crawl.commit import CellExchange
+from teia.cluster.crawl.commit import CellExchange, ClusterCells
 from teia.cluster.crawl.limits import LimitShares
 from teia.cluster.crawl.shared_addresses import AddressLeases
 from teia.cluster.nats.thread import LoopThread

@@ -16,12 +16,12 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.cluster.cells.log import CellLost, TooLarge
-from teia.cluster.cells.open_cells import ClusterCells, OwnTail, _in_thread, prepare_cells
+from teia.cluster.cells.open_cells import OwnTail, _in_thread, prepare_cells
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.site_homes import SiteHomes
 from teia.cluster.crawl.agent_events import AgentEvents
 from teia.cluster.crawl.arrivals import Arrivals
-from teia.cluster.crawl.commit import MAX_BULKS, MERGE_WITHIN_S, CellExchange
+from teia.cluster.crawl.commit import MAX_BULKS, MERGE_WITHIN_S, CellExchange, ClusterCells
 from teia.cluster.crawl.signals import ForwardedSignals
 from teia.config.sections import Config
 from teia.crawler.commit import CommitGroup, CommitResult, Committer

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from teia.cluster.cells.open_cells import ClusterCells
 from teia.cluster.cells.site_homes import Departure, SiteHomes, decode_message
-from teia.cluster.crawl.commit import CellExchange
+from teia.cluster.crawl.commit import CellExchange, ClusterCells
 from teia.config.load import to_toml
 from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
