@@ -39,7 +39,7 @@ from email.utils import formatdate
 from pathlib import Path
 
 from teia.lab.server.squid import Squid, squid_process
-from teia.signals.datagrams import AnnouncementSocket
+from teia.signals.announce import AnnouncementSocket
 from teia.signals.squid_conf import DEFAULT, TTL_S, Way
 
 RESULTS = Path(__file__).resolve().parent / "results" / "squid.json"

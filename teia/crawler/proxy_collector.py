@@ -39,7 +39,7 @@ from teia.fetch.overrides import read_caches
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.frontier.traps.shapes import trap_of
 from teia.records import Fetched, Outcome
-from teia.signals.datagrams import AnnouncementSocket, Datagram, PathTaken
+from teia.signals.announce import AnnouncementSocket, Datagram, PathTaken
 from teia.urls import canonicalize, split
 
 logger = logging.getLogger(__name__)

@@ -2,8 +2,7 @@
 
 squid_helper   runs beside a Squid and announces the pages that its users request (C7); imports nothing of ours
 squid_conf     how it is attached to a Squid: lines for squid.conf
-datagrams      the datagrams it sends, and the socket that receives them
-announce       signals, and the inbox where they wait for the crawl
+announce       signals: the socket for those of a Squid, and the inbox where all wait for the crawl
 trust          trust in a site's claims about its own pages, learnt from the results of visits
 accesslog      logs of proxies and servers: the pages that people request
 indexnow       pings of sites, and the keys that prove their origin

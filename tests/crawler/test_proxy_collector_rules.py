@@ -24,8 +24,7 @@ from teia.fetch.fetcher import FetchRequest
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostSchedule
 from teia.records import Fetched
-from teia.signals.announce import counts_in
-from teia.signals.datagrams import AnnouncementSocket, Datagram
+from teia.signals.announce import AnnouncementSocket, Datagram, counts_in
 from tests.crawler.offline import OfflineCrawl, offline_crawl
 
 HERE = "http://a.test"

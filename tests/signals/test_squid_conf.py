@@ -20,7 +20,7 @@ import pytest
 from teia.cli.signals import squid_helper as command
 from teia.errors import MissingComponent, UsageError
 from teia.lab.server.squid import Squid, find_squid, squid_process
-from teia.signals.datagrams import AnnouncementSocket
+from teia.signals.announce import AnnouncementSocket
 from teia.signals.squid_conf import AT_ONCE, DEFAULT, GRACE, PROGRAM, PYTHON, TTL_S, WAYS, Way, lines
 from tests.conftest import missing
 from tests.waiting import until

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from teia.errors import MissingComponent
 from teia.lab.server.squid import find_squid, squid_process
 from teia.signals import squid_helper
-from teia.signals.datagrams import AnnouncementSocket, Datagram, decode
+from teia.signals.announce import AnnouncementSocket, Datagram, decode
 from teia.signals.squid_helper import (
     MAX_LINE_BYTES,
     MAX_WAITING,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from teia.errors import ConfigError
-from teia.signals.datagrams import MALFORMED, URLS_AT_ONCE, AnnouncementSocket, Datagram, PathTaken, decode
+from teia.signals.announce import MALFORMED, URLS_AT_ONCE, AnnouncementSocket, Datagram, PathTaken, decode
 
 
 @pytest.fixture
