@@ -32,14 +32,12 @@ from teia.cluster.cells.split import Splitter
 from teia.cluster.cells.upkeep import Upkeep
 from teia.cluster.crawl.agent_events import AgentEvents, members
 from teia.cluster.crawl.commit import DIRECT_FORMAT, CellExchange
-from teia.cluster.crawl.finished import FinishedCheck
 from teia.cluster.crawl.limits import LimitShares, limit_reached
 from teia.cluster.crawl.ownership import open_owned, ownership_of, receive_links
-from teia.cluster.crawl.runs import BetweenRuns, ClusterSchedule, ClusterTask
-from teia.cluster.crawl.settings import CommandReceiver
+from teia.cluster.crawl.runs import BetweenRuns, ClusterSchedule, ClusterTask, FinishedCheck
+from teia.cluster.crawl.settings import CommandReceiver, check_supported, ignored_settings
 from teia.cluster.crawl.shared_addresses import AddressLeases
 from teia.cluster.crawl.signals import SignalExchange
-from teia.cluster.crawl.unsupported_settings import check_supported, ignored_settings
 from teia.cluster.members.agreement import Agreement, agree, agree_on_pace, write_settings
 from teia.cluster.members.join import join
 from teia.cluster.members.session import NodeSession, Pace

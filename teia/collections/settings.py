@@ -36,7 +36,7 @@ from typing import Any
 from teia.clock import Clock
 from teia.collections.calendar import parse_schedule
 from teia.collections.inbox import ChangeSettings, Inbox
-from teia.config.load import EffectiveConfig, load, to_toml, toml_value
+from teia.config.load import EffectiveConfig, load, to_toml, toml_value, with_values
 from teia.config.sections import FLAGS, Config
 from teia.config.tree import flatten, from_text, keys_of, read_tree, value_of
 from teia.crawler.compiled_settings import check_crawl
@@ -46,7 +46,6 @@ from teia.frontier.queue.order import focused
 from teia.frontier.rules.rule_lists import read_list, with_whole_path
 from teia.frontier.rules.scope import list_of, seeds_scope
 from teia.lib.message import Message, decoded
-from teia.lib.tomledit import with_values
 from teia.records import Edit, Operator
 from teia.store.root import CollectionFolder, Root
 from teia.urls import from_user

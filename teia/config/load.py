@@ -1,17 +1,19 @@
 """Configurations read and written: defaults, a TOML file, the environment (`TEIA_COURTESY_DELAY_S=2`), flags.
 
 The later ones win. `load` reads them once at start; from then on sections are passed in as values. `teia config` prints
-the result with the origin of each value.
+the result with the origin of each value. A change of some values leaves a user's comments and order as they are.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from teia.config.sections import Config
 from teia.config.tree import flatten, from_text, keys_of, read_tree, suggestion
@@ -93,3 +95,41 @@ def toml_value(value: Any) -> str:
     """Return a value as TOML text: strings, numbers, booleans and lists as JSON writes them, except for DEL."""
     text = json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
     return text.replace("\x7f", "\\u007f")
+
+
+# ---- changes to a file -----------------------------------------------------------------------------------------------
+
+
+_LONG = 2_000
+"""Length in characters from which a list is not given to tomlkit, which takes some 15 µs for each item."""
+
+_LONG_LIST = re.compile(rf"^([ \t]*[\w-]+[ \t]*=[ \t]*)(\[.{{{_LONG},}}\])[ \t]*$", re.MULTILINE)
+"""A list on one line, as teia writes it."""
+
+
+def with_values(text: str, values: Mapping[str, str]) -> str:
+    """Return the text with `key` of `[table]` set, for each `table.key`; a value is itself TOML.
+
+    Tables and keys are added if need be. ValueError if the text cannot be edited.
+    """
+    import tomlkit  # takes as long to import as a short command takes in all
+    from tomlkit.exceptions import TOMLKitError
+
+    mark = uuid4().hex
+    long: list[str] = []
+
+    def stand_in(value: str) -> str:
+        long.append(value)
+        return f'"{mark}{len(long) - 1}"'
+
+    try:
+        document = tomlkit.parse(_LONG_LIST.sub(lambda found: found[1] + stand_in(found[2]), text))
+        for name, value in values.items():
+            table, _, key = name.rpartition(".")
+            # As in a text written by hand, a blank line comes before a new table.
+            section = document.setdefault(table, tomlkit.table())
+            section[key] = tomlkit.value(stand_in(value) if len(value) >= _LONG else value)
+        edited = tomlkit.dumps(document)
+    except (TOMLKitError, TypeError) as error:
+        raise ValueError(f"{', '.join(values)} cannot be set: {error}") from error
+    return re.sub(f'"{mark}([0-9]+)"', lambda found: long[int(found[1])], edited)

@@ -7,10 +7,8 @@ arrivals              links that other nodes sent: counts by sender, and the lag
 signals               signals, straight to the owner of their page
 limits                limits of a whole collection, shared by nodes
 shared_addresses      leases on addresses that several nodes need
-settings              settings and commands of users, agreed by all nodes
+settings              settings and commands of users, agreed by all nodes; settings that a cluster refuses
 url_requests          requests of users about URLs, carried out by their owner
-unsupported_settings  settings that a cluster refuses
 shared_aliases        names of sites that other nodes found to be aliases
-runs                  scheduled runs, begun once for all nodes
-finished              detect that a crawl by many nodes has ended
+runs                  scheduled runs, begun once for all nodes; the end of a crawl
 """

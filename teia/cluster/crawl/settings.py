@@ -23,7 +23,6 @@ import msgspec
 
 from teia.clock import Clock
 from teia.cluster.crawl.shared_aliases import SharedAliases
-from teia.cluster.crawl.unsupported_settings import check_supported
 from teia.cluster.crawl.url_requests import ClusterRequests
 from teia.cluster.members.agreement import (
     Agreement,
@@ -74,6 +73,8 @@ if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
 
     from teia.crawler.loop import Crawler
+from teia.cluster.cells.log import MAX_CELLS
+from teia.errors import ConfigError
 
 PAUSED_BY_COMMAND = Message("asked to")
 CHANGE_S = 0.5
@@ -362,3 +363,38 @@ def _with_command(now: Agreement, command: Command) -> Agreement:
     if command is Command.STOP:
         return msgspec.structs.replace(now, stops=now.stops + 1, ended="")
     return msgspec.structs.replace(now, paused=command is Command.PAUSE)
+
+
+# ---- settings that a cluster does not support ------------------------------------------------------------------------
+#
+# One that is neither here nor in the table of docs/cluster.md has the same effect as on one machine.
+
+
+def check_supported(config: Config, *, once: bool = False) -> None:
+    """Refuse settings that a cluster does not support; `once` is a node that leaves when nothing is left to do."""
+    for key, why in _unsupported(config).items():
+        raise ConfigError(
+            f"{key}: not supported in a cluster: {why}; crawl the collection on one machine, or change the setting"
+        )
+    if once and config.refresh.keep:
+        raise ConfigError("--once: a crawl that keeps pages fresh does not end (refresh.keep)")
+    if once and config.schedule.start:
+        raise ConfigError("--once: a crawl with a schedule does not end (schedule.start)")
+
+
+def _unsupported(config: Config) -> dict[str, str]:
+    """Return the settings that are refused, and the reasons."""
+    wrong = {
+        "collection.cells": config.collection.cells > MAX_CELLS and f"at most {MAX_CELLS} cells are possible",
+    }
+    return {key: why for key, why in wrong.items() if why}
+
+
+def ignored_settings(config: Config) -> list[str]:
+    """Return the settings that a cluster ignores, for the first lines of a node's log."""
+    ignored = {
+        "index.semantics": config.index.semantics and "no semantic model is trained",
+        "refresh.weights": config.refresh.weights == "hits" and "each node uses the hits.txt of its own folder",
+        "parse.processors": config.parse.processors and "they must be installed on every node",
+    }
+    return [f"{key}: {why}" for key, why in ignored.items() if why]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from teia.cluster.crawl.unsupported_settings import check_supported, ignored_settings
+from teia.cluster.crawl.settings import check_supported, ignored_settings
 from teia.config.sections import Config
 from teia.errors import ConfigError
 

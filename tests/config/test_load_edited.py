@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.lib.tomledit import with_values
+from teia.config.load import with_values
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 BY_HAND = """\

@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from teia.cluster.crawl.finished import _done_by
+from teia.cluster.crawl.runs import _done_by
 from teia.cluster.members.session import NodeState
 from teia.cluster.node import Node
 
