@@ -7,7 +7,7 @@ from typing import Any
 
 from teia.config.sections import Config, CourtesySettings
 from teia.errors import StoreError
-from teia.fetch.resolver import Failure
+from teia.fetch.destination import Failure
 from teia.records import Outcome
 from teia.store.root import Root
 from teia.urls import split

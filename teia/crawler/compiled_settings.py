@@ -17,8 +17,8 @@ from teia.config.sections import Config, CourtesySettings
 from teia.crawler.child.messages import ReadSettings, encode
 from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError
+from teia.fetch.destination import AddressOverrides, read_caches
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import AddressOverrides, read_caches
 from teia.frontier.cell.reconsider import ReconsideredUrl
 from teia.frontier.cell.schema import AS_SITEMAP, BY_REQUISITE, BY_SEED, BY_SIGNAL
 from teia.frontier.queue.host_rules import agreements, budget_of, host_budgets, host_delays

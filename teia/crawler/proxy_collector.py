@@ -34,8 +34,8 @@ from teia.crawler.running_collection import Crawl, CrawlState
 from teia.crawler.signals_in.announcements import CacheArrival, CacheRequest
 from teia.crawler.visit import ActiveVisit
 from teia.errors import ConfigError, TeiaError
+from teia.fetch.destination import read_caches
 from teia.fetch.fetcher import Fetcher, FetchRequest
-from teia.fetch.overrides import read_caches
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.frontier.traps.shapes import trap_of
 from teia.records import Fetched, Outcome

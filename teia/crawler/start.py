@@ -37,10 +37,9 @@ from teia.crawler.signals_in.announcements import Announcements, open_announceme
 from teia.crawler.write_cdxj import indexing
 from teia.errors import StoreError, TeiaError
 from teia.fetch.curl import CurlFetcher
-from teia.fetch.destination import Destinations
+from teia.fetch.destination import AddressOverrides, Destinations, read_caches
 from teia.fetch.dns import CaresResolver
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import AddressOverrides, read_caches
 from teia.frontier.cell.fetch_now import outcome_of, visit_soon
 from teia.frontier.cell.revisits import hosts_with_pages
 from teia.frontier.cell.schema import SCHEMA

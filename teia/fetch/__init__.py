@@ -2,9 +2,7 @@
 
 Input is a URL to fetch now; output is one `Fetched`, also after any failure. On the way:
 
-    destination.py  address of a host: `Destinations.known` / `find`        begin here
-        overrides.py    the operator's own table of names (`--resolve`)
-        resolver.py     names to addresses: the `Resolver` seam
+    destination.py  address of a host, by `--resolve` or a name server         begin here
         dns.py          the real resolver: a name server behind a cache
         cares.py        one name server, queried through c-ares
         guard.py        the only decision whether an address and port may be connected to

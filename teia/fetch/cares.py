@@ -5,7 +5,7 @@ from __future__ import annotations
 import aiodns
 import pycares
 
-from teia.fetch.resolver import Failure
+from teia.fetch.destination import Failure
 
 _FAILURES = {
     pycares.errno.ARES_ENOTFOUND: Failure.NO_SUCH_NAME,

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from teia.clock import Clock
-from teia.fetch.overrides import split_address
-from teia.fetch.resolver import Failure, Resolution, resolve_here
+from teia.fetch.destination import Failure, Resolution, resolve_here, split_address
 
 if TYPE_CHECKING:
     from teia.fetch.cares import NameServer

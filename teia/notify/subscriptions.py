@@ -13,9 +13,8 @@ from teia.collections.settings import saved
 from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
 from teia.errors import UsageError
+from teia.fetch.destination import AddressOverrides, resolve_here
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import AddressOverrides
-from teia.fetch.resolver import resolve_here
 from teia.signals import subscriptions as tables
 from teia.signals.subscriptions import PAGE, SEARCH, Notice, Subscription, Subscriptions
 from teia.signals.webhook import message, new_secret

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from teia.clock import WallClock
+from teia.fetch.destination import Failure, Resolver
 from teia.fetch.dns import CaresResolver
-from teia.fetch.resolver import Failure, Resolver
 from tests.fetch.name_server import NameServer
 from tests.fetch.resolvers import StaticResolver
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from teia.fetch.resolver import Failure, Resolution, resolve_here
+from teia.fetch.destination import Failure, Resolution, resolve_here
 
 
 class StaticResolver:

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import asyncio
 
-from teia.fetch.destination import Destination, Destinations
+from teia.fetch.destination import AddressOverrides, Destination, Destinations, Failure, Resolution
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import AddressOverrides
-from teia.fetch.resolver import Failure, Resolution
 from teia.records import Outcome
 from tests.fetch.resolvers import StaticResolver
 

@@ -11,8 +11,8 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.errors import ConfigError
+from teia.fetch.destination import Failure
 from teia.fetch.dns import CaresResolver
-from teia.fetch.resolver import Failure
 from tests.fetch.name_server import NameServer, Record
 
 A = ("A", 0, "127.77.0.1")  # c-ares does not keep answers with a TTL of 0, so the server sees every question

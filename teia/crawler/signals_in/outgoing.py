@@ -22,11 +22,10 @@ from teia.clock import Clock
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import user_agent
 from teia.fetch.curl import CurlFetcher
-from teia.fetch.destination import Destinations
+from teia.fetch.destination import AddressOverrides, Destinations
 from teia.fetch.dns import CaresResolver
 from teia.fetch.fetcher import FetchRequest, PostBody
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import AddressOverrides
 from teia.records import Fetched
 from teia.urls import host_of, split
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from teia.errors import ConfigError
-from teia.fetch.overrides import AddressOverride, AddressOverrides
+from teia.fetch.destination import AddressOverride, AddressOverrides
 
 
 @pytest.mark.parametrize(
