@@ -41,12 +41,14 @@ from teia.config.sections import FLAGS, Config
 from teia.config.tree import flatten, from_text, keys_of, read_tree, value_of
 from teia.crawler.compiled_settings import check_crawl
 from teia.errors import ClusterError, ConfigError, CorruptFile, StoreError, TeiaError, UsageError
-from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.connection import CellConnection
+from teia.frontier.cell.schema import SCHEMA
 from teia.frontier.queue.order import focused
 from teia.frontier.rules.rule_lists import read_list, with_whole_path
 from teia.frontier.rules.scope import list_of, seeds_scope
 from teia.lib.message import Message, decoded
 from teia.records import Edit, Operator
+from teia.sqlite import open_to_read
 from teia.store.root import CollectionFolder, Root
 from teia.urls import from_user
 
@@ -394,12 +396,12 @@ def is_clustered(folder: CollectionFolder) -> bool:
     # The cells of a collection are all of one kind.
     for cell in folder.cells()[:1]:
         try:
-            frontier = FrontierCell(cell.frontier, read_only=True)
+            db = open_to_read(cell.frontier, SCHEMA)
         except CorruptFile:
             raise
         except StoreError:
             return False
-        with closing(frontier):
+        with closing(CellConnection(cell.frontier, db)) as frontier:
             return frontier.is_of_cluster
     return False
 
