@@ -8,7 +8,9 @@ A process that finds this module by the `sitecustomize` of bench.traces records;
     TRACE_WHILE     a file; calls of entry points are followed only while it exists
 
 A file runs in a call if one of its functions is called, directly or not, by the entry point in the same thread. Code
-that an import runs does not count, and compiled modules are not seen.
+that an import runs does not count, and compiled modules are not seen. A file passes the event on if one of its
+functions calls one of another file. Calls to and from the ground floor do not count for that, nor do modules between
+the two that are not of teia (`contextlib`, pydantic): the nearest caller of teia does.
 """
 
 from __future__ import annotations
@@ -24,6 +26,11 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 PACKAGE = f"{Path(__file__).resolve().parent.parent / 'teia'}/"
+GROUND = ("clock.", "config/", "durable.", "errors.", "lib/", "records.", "sqlite.", "urls.", "version.")
+"""Beginnings of the paths of the ground floor (CONTRIBUTING.md)."""
+
+PASSES_ON = " >"
+"""Behind the name of a file that passes the event on."""
 
 
 class _Thread(threading.local):
@@ -56,6 +63,9 @@ class TraceRecorder:
             is_import = frame.f_code.co_name == "<module>"
             if thread.entry is not None and file and not is_import and not thread.hidden:
                 thread.files.add(file)
+                if frame is not thread.entry and not file.startswith(GROUND):
+                    caller = self._caller(frame, thread.entry)
+                    thread.files |= {caller + PASSES_ON} if caller != file else set()
             if thread.entry is not None and (is_import or name in self._exits):
                 thread.hidden.append(frame)
         elif event == "return" and thread.hidden and thread.hidden[-1] is frame:
@@ -64,6 +74,16 @@ class TraceRecorder:
             thread.entry = None
             with self._lock:
                 self.calls[self._describe(frame.f_code)[1]].update([*thread.files, ""])
+
+    def _caller(self, frame: FrameType, entry: FrameType) -> str:
+        """Return the file of the nearest caller above the ground floor; that of the entry point if there is none."""
+        caller = frame.f_back
+        while caller is not None and caller is not entry:
+            file = self._describe(caller.f_code)[0]
+            if file and not file.startswith(GROUND):
+                return file
+            caller = caller.f_back
+        return self._describe(entry.f_code)[0]
 
     def _describe(self, code: CodeType) -> tuple[str, str]:
         """Return a function's file, empty if it is not one of teia, and its name with that file."""

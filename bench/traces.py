@@ -5,8 +5,12 @@
 Each event happens for real: `teia crawl`, `teia serve` and `teia node` run in processes of their own over a lab's web,
 with default settings but for the delay. A file counts if its code runs below one of the event's entry points
 (bench.trace_recorder), in any of the processes. In an event that happens all the time a file counts if it runs in at
-least a tenth of the calls of an entry point. The second figure leaves out the ground floor (CONTRIBUTING.md): URLs,
-clocks, SQLite, messages and the like are the words in which the others are written, and known by their names.
+least a tenth of the calls of an entry point. There are three figures:
+
+    all files
+    without the ground floor   URLs, clocks, SQLite, messages: the words in which the others are written
+    that pass it on            files from which the event goes on to another file above the ground floor; a reader who
+                               follows it opens these, and takes the others, which only return something, by their names
 
     commit        a group of pages is taken from the loop, committed, and its result applied to the buffers
     setting       a browser posts the form that changes a collection's delay; the running crawler applies it
@@ -38,6 +42,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from bench.trace_recorder import GROUND, PASSES_ON
 from teia.clock import WallClock
 from teia.cluster.nats.servers import NatsServers
 from teia.collections.settings import saved
@@ -77,14 +82,17 @@ ENTRY_POINTS = {
 }
 """The functions between which an event happens; each of their calls is followed."""
 
-EXITS = {"revisit": ("fetch/curl.py:CurlFetcher.start",)}
-"""Functions at which an event ends: nothing that they call counts."""
+EXITS = {
+    "revisit": ("fetch/curl.py:CurlFetcher.start",),
+    "announcement": ("crawler/signals_in/announcements.py:Announcements._store_sources",),
+}
+"""Functions at which an event ends: nothing that they call counts.
+
+After an announced page is among those to take from the cache, it is noted for the estimate of coverage.
+"""
 
 SHARES = {"commit": 0.1, "revisit": 0.1}
 """Share of the calls of an entry point in which a file must run, for events that happen all the time."""
-
-GROUND = ("clock.", "config/", "durable.", "errors.", "lib/", "records.", "sqlite.", "urls.", "version.")
-"""Beginnings of the paths of the ground floor."""
 
 SPEC = """
 seed = 7
@@ -341,12 +349,15 @@ def main() -> None:
     for name in options.names or EVENTS:
         by_entry = measure(name)
         files = set().union(*by_entry.values())
-        above = [file for file in files if not file.startswith(GROUND)]
-        print(f"{name:13}{len(files):4} files, {len(above)} without the ground floor", flush=True)
+        passing = {file.removesuffix(PASSES_ON) for file in files if file.endswith(PASSES_ON)}
+        ran = {file for file in files if not file.endswith(PASSES_ON)}
+        above = [file for file in ran if not file.startswith(GROUND)]
+        print(f"{name:13}{len(ran):4} files, {len(above)} without the ground floor, {len(passing)} that pass it on")
         for entry in ENTRY_POINTS[name]:
-            print(f"{len(by_entry.get(entry, ())):17} {entry}")
-        for file in sorted(files) if options.files else ():
-            print(f"        {file}")
+            print(f"{len(ran & by_entry.get(entry, set())):17} {entry}")
+        for file in sorted(ran) if options.files else ():
+            print(f"      {'>' if file in passing else ' '} {file}")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

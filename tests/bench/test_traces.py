@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from bench.trace_recorder import PACKAGE, TraceRecorder
+from bench.trace_recorder import PACKAGE, PASSES_ON, TraceRecorder
 from bench.traces import ENTRY_POINTS, EXITS
+from teia.collections.settings import implied_scope
 from teia.urls import site_of, split
 
 
@@ -36,19 +39,32 @@ def test_every_entry_point_is_a_function(entry: str) -> None:
     assert name in qualified_names(file)
 
 
-def test_a_file_counts_for_the_entry_point_below_which_it_runs(tmp_path: Path) -> None:
-    def run(is_on: bool) -> dict[str, dict[str, int]]:
-        (tmp_path / "on").touch() if is_on else (tmp_path / "on").unlink(missing_ok=True)
-        recorder = TraceRecorder(["urls.py:split"], [], tmp_path / "on")
-        before = sys.getprofile()
-        sys.setprofile(recorder)
-        try:
-            split("http://recorded.example.org/a")
-            split("http://recorded.example.org/b")
-            site_of("recorded.example.org")
-        finally:
-            sys.setprofile(before)
-        return {entry: dict(counts) for entry, counts in recorder.calls.items()}
+def recorded(work: Callable[[], object], entry: str, only_while: Path) -> dict[str, dict[str, int]]:
+    """Do some work with a recorder; return its counts."""
+    recorder = TraceRecorder([entry], [], only_while)
+    before = sys.getprofile()
+    sys.setprofile(recorder)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return {entry: dict(counts) for entry, counts in recorder.calls.items()}
 
-    assert run(is_on=False) == {}
-    assert run(is_on=True) == {"urls.py:split": {"urls.py": 2, "": 2}}
+
+def test_a_file_counts_for_the_entry_point_below_which_it_runs(tmp_path: Path) -> None:
+    def work() -> None:
+        split("http://recorded.example.org/a")
+        split("http://recorded.example.org/b")
+        site_of("recorded.example.org")
+
+    assert recorded(work, "urls.py:split", tmp_path / "on") == {}
+    (tmp_path / "on").touch()
+    assert recorded(work, "urls.py:split", tmp_path / "on") == {"urls.py:split": {"urls.py": 2, "": 2}}
+
+
+def test_a_file_that_calls_another_above_the_ground_floor_passes_the_event_on(tmp_path: Path) -> None:
+    caller, called = "collections/settings.py", "frontier/rules/scope.py"
+    work = partial(implied_scope, ["http://recorded.example.org/"])
+    counts = recorded(work, f"{caller}:implied_scope", tmp_path)[f"{caller}:implied_scope"]
+    assert {caller, called, "urls.py"} <= set(counts)
+    assert [each for each in counts if each.endswith(PASSES_ON)] == [caller + PASSES_ON]
