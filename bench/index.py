@@ -2,11 +2,12 @@
 
     python -m bench.index [--pages 10000] [--seed 1] [--rounds 3] [--write results/index.json]
 
-    tantivy alone   finished documents, added to an index per cell and committed; same schema, same memory
+    tantivy alone   finished documents, their stems known, added to an index per cell and committed; same schema, same
+                    memory
     teia            the work of the indexer: it reads entries as the crawler leaves them, replaces existing pages,
                     writes links to the link files and anchor texts to the pages they lead to, and stores every page
                     once more, compressed
-    again           pages with new anchor texts, indexed once more; a crawl does this when it has time
+    again           pages with new words by anchor texts, indexed once more; a crawl does this at its end
 
 The pages are lab text (teia/lab/corpus), generated before the clock starts. Each contender runs in a process of its
 own, in turns. `ratio` is the median over the rounds of teia's seconds over tantivy's, `cpu_ratio` the same for
@@ -33,10 +34,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from teia.index.anchors import AnchorTexts
-from teia.index.cell import CellIndex, make_document
+from teia.index.cell import CellIndex, anchor_words, make_document
 from teia.index.entry import IndexEntry, decode_entry, encode_entry
 from teia.indexer.cell_indexer import CellIndexer
-from teia.indexer.indexer import STEP_CHANGES
+from teia.indexer.indexer import REFRESH_AT_ONCE, STEP_CHANGES
 from teia.indexer.process import COMMIT_PAGES
 from teia.lab.corpus.pages import Corpus
 from teia.store.root import CellFolder
@@ -72,7 +73,7 @@ def waiting(pages: int, seed: int) -> list[Waiting]:
 
 
 def tantivy_alone(pages: Sequence[Waiting], folder: Path) -> dict[str, Any]:
-    documents = [(page.cell, make_document(decode_entry(page.data), page.anchors)) for page in pages]
+    documents = [(page.cell, make_document(decode_entry(page.data), anchor_words(page.anchors))) for page in pages]
     with ExitStack() as stack:
         cells = [stack.enter_context(closing(CellIndex(folder / str(number)))) for number in range(CELLS)]
         for cell in cells:
@@ -116,15 +117,10 @@ def step(cells: Sequence[CellIndexer], pages: Sequence[Waiting]) -> None:
     taken: dict[int, list[IndexEntry]] = defaultdict(list)
     for page in pages:
         taken[page.cell].append(decode_entry(page.data))
-    for number, entries in taken.items():
-        cell = cells[number]
-        for entry in entries:
-            cell.index.put(entry, cell.anchors.texts_of(entry.key))
-            cell.links.append(entry.key, [link.key for link in entry.links])
-        cell.anchors.mark_indexed(entry.key for entry in entries)
-        cell.position += len(entries)
-        cell.uncommitted += len(entries)
     spread_anchors([cell.anchors for cell in cells], [entry for each in taken.values() for entry in each])
+    for number, entries in taken.items():
+        cells[number].put(entries)
+        cells[number].position += len(entries)
 
 
 def spread_anchors(anchors: Sequence[AnchorTexts], entries: Sequence[IndexEntry]) -> None:
@@ -147,15 +143,13 @@ def commit(cells: Sequence[CellIndexer]) -> None:
 
 
 def refresh(cell: CellIndexer) -> int:
-    """Index all pages with new anchor texts again; return their number."""
+    """Index all pages with new words by anchor texts again; return their number."""
     number = 0
-    while due := cell.anchors.due_pages(STEP_CHANGES, everything=True):
-        for entry in cell.index.entries(due):
-            cell.index.put(entry, cell.anchors.texts_of(entry.key))
-            number += 1
-        cell.anchors.mark_indexed(due)
-    cell.commit()
-    return number
+    while True:
+        due, indexed = cell.refresh(REFRESH_AT_ONCE, everything=True)
+        number += indexed
+        if not due:
+            return number
 
 
 CONTENDERS = {"tantivy alone": tantivy_alone, "teia": teia}

@@ -52,6 +52,12 @@ def main() -> None:
         setting: {
             "pages": [len(of_it[0][0].pages), len(of_it[0][1].pages)],
             "pages_per_s": [round(median(pair[side].pages_per_s for pair in of_it), 1) for side in (0, 1)],
+            "searchable_pages_per_s": [
+                round(median(len(pair[side].pages) / (pair[side].seconds + pair[side].index_s) for pair in of_it), 1)
+                for side in (0, 1)
+            ],
+            "cpu_ms_per_page": [round(median(pair[side].cpu_ms_per_page for pair in of_it), 3) for side in (0, 1)],
+            "disk_bytes_per_page": [round(median(pair[side].disk_bytes_per_page for pair in of_it)) for side in (0, 1)],
             "speed_ratio": round(median(new.pages_per_s / old.pages_per_s for old, new in of_it), 3),
             "cpu_ratio": round(median(new.cpu_ms_per_page / old.cpu_ms_per_page for old, new in of_it), 3),
             "searchable_ratio": round(

@@ -41,6 +41,12 @@ class Run:
     disk_bytes_per_page: float
     seconds: float
     index_s: float = 0.0
+    is_indexed: bool = False
+
+    @property
+    def searchable_pages_per_s(self) -> float | None:
+        """Pages over the time from the start until the last can be found; None if the contender makes no index."""
+        return len(self.pages) / (self.seconds + self.index_s) if self.is_indexed else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,7 @@ class Row:
     setting: str
     pages: int
     pages_per_s: float
+    searchable_pages_per_s: float | None
     cpu_ms_per_page: float
     peak_rss_mb: float
     disk_bytes_per_page: float
@@ -76,6 +83,7 @@ def compare(peers: Sequence[str], rounds: int, progress: Callable[[str], None]) 
         "rows": [asdict(_row(contender, runs)) for contender in contenders],
         "ratios": ratios(PRODUCT, contenders, runs),
         "ratios_of": {setting: ratios(setting, contenders, runs) for setting in (LINKS, ARCHIVE, PRODUCT)},
+        "searchable_ratios": searchable_ratios(contenders, runs),
         "differences": differences({title: run.pages for title, run in runs[0].items()}),
         "rounds": [{title: round(run.pages_per_s, 1) for title, run in each.items()} for each in runs],
         "cores": os.cpu_count(),
@@ -93,7 +101,8 @@ def run_once(contender: Contender, site: Site) -> Run:
         pages = frozenset(hit.path for hit in site.hits(since) if hit.is_page)
         stored = size_of(Path(folder))
     fetched = max(1, len(pages))
-    index_s = _index_seconds(cost.output_tail) if contender.name == "teia" else 0.0
+    is_indexed = contender.setting == PRODUCT
+    index_s = _index_seconds(cost.output_tail) if is_indexed else 0.0
     return Run(
         contender.title,
         pages,
@@ -103,6 +112,7 @@ def run_once(contender: Contender, site: Site) -> Run:
         stored / fetched,
         cost.seconds - index_s,
         index_s,
+        is_indexed,
     )
 
 
@@ -124,11 +134,13 @@ def _check_complete(run: Run, first_round: Mapping[str, Run]) -> None:
 
 def _row(contender: Contender, runs: Iterable[Mapping[str, Run]]) -> Row:
     of_it = [each[contender.title] for each in runs]
+    searchable = [rate for run in of_it if (rate := run.searchable_pages_per_s) is not None]
     return Row(
         contender.name,
         contender.setting,
         round(median(len(run.pages) for run in of_it)),
         round(median(run.pages_per_s for run in of_it), 1),
+        round(median(searchable), 1) if searchable else None,
         round(median(run.cpu_ms_per_page for run in of_it), 3),
         round(median(run.peak_rss_mb for run in of_it), 1),
         round(median(run.disk_bytes_per_page for run in of_it)),
@@ -142,6 +154,18 @@ def ratios(setting: str, contenders: Iterable[Contender], runs: Sequence[Mapping
     mine = next(contender.title for contender in ours() if contender.setting == setting)
     return {
         each.name: round(median(run[mine].pages_per_s / run[each.title].pages_per_s for run in runs), 2)
+        for each in contenders
+        if each.name != "teia"
+    }
+
+
+def searchable_ratios(contenders: Iterable[Contender], runs: Sequence[Mapping[str, Run]]) -> dict[str, float]:
+    """Return the rate at which teia makes pages searchable, as a multiple of the rate at which each peer crawls."""
+    mine = next(contender.title for contender in ours() if contender.setting == PRODUCT)
+    return {
+        each.name: round(
+            median((run[mine].searchable_pages_per_s or 0.0) / run[each.title].pages_per_s for run in runs), 2
+        )
         for each in contenders
         if each.name != "teia"
     }

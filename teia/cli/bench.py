@@ -40,8 +40,8 @@ SIZES = "100000,1000000"
 Columns = dict[str, tuple[str, str]]
 CRAWLERS: Columns = {
     "crawler": ("name", ""), "does": ("setting", ""), "pages": ("pages", ","), "pages/s": ("pages_per_s", ",.0f"),
-    "CPU ms/page": ("cpu_ms_per_page", ".2f"), "MB": ("peak_rss_mb", ".0f"),
-    "disk B/page": ("disk_bytes_per_page", ","), "teia's speed": ("speed", ""),
+    "searchable/s": ("searchable_pages_per_s", ",.0f"), "CPU ms/page": ("cpu_ms_per_page", ".2f"),
+    "MB": ("peak_rss_mb", ".0f"), "disk B/page": ("disk_bytes_per_page", ","), "teia's speed": ("speed", ""),
 }  # fmt: skip
 INDEXERS: Columns = {
     "indexer": ("name", ""), "pages": ("n", ","), "pages/s": ("pages_per_s", ",.0f"),

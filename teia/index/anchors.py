@@ -1,16 +1,18 @@
 """Anchor texts of links to a cell's pages, stored beside its index (F7: users search a page by others' names for it).
 
 A text counts once for each linking host, so that a menu on ten thousand pages of a site is one vote. Only a few texts
-of one host, and a limited number of one page, are stored: more would not change the page's topic.
+of one host, and a limited number of one page, are stored: more would not change the page's topic. Most links repeat
+those of other pages of their site, so the texts of recent targets are in memory too.
 
-A page must be indexed again for new texts to be found with it, which costs as much as indexing it the first time. So
+A page must be indexed again for new words to be found with it, which costs as much as indexing it the first time. So
 that happens when the number of its texts has doubled, and for the others when there is nothing else to do
-(`due_pages(everything=True)`); the list of due pages is on disk, and survives a crash.
+(`due_pages(everything=True)`); the list of due pages is on disk, and survives a crash. It has a number for the words
+that a page is indexed with: a page whose new texts bring no new words (cell.py) need not be indexed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -23,13 +25,18 @@ from teia.sqlite import open_derived, transaction
 MAX_TEXTS = 64
 MAX_TEXTS_PER_HOST = 3
 MAX_TEXT_CHARS = 200
+MAX_REMEMBERED = 1 << 17
+"""Most targets whose texts are in memory: some 30 MB."""
+
+NO_WORDS = 0
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS anchors (
     target INTEGER NOT NULL, host INTEGER NOT NULL, text TEXT NOT NULL, PRIMARY KEY (target, host, text)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS targets (
-    target INTEGER PRIMARY KEY, texts INTEGER NOT NULL, indexed INTEGER NOT NULL DEFAULT 0
+    target INTEGER PRIMARY KEY, texts INTEGER NOT NULL, indexed INTEGER NOT NULL DEFAULT 0,
+    words INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX IF NOT EXISTS due ON targets (target) WHERE texts > indexed;
 """
@@ -45,46 +52,70 @@ class AnchorTexts:
         with disk_errors(path, "opened"):
             path.parent.mkdir(parents=True, exist_ok=True)
         self._db = open_derived(path, _SCHEMA)
+        self._remembered: dict[int, dict[int, Sequence[str] | None]] = {}
+        """By host: its texts for recent targets; None where it can add none."""
+
+        self._remembered_targets = 0
 
     def add(self, host: str, links: Iterable[TargetText]) -> None:
         """Add the links that pages of one host have to pages of this cell."""
         host_hash = _hash_host(host)
-        cleaned = sorted({(target, text[:MAX_TEXT_CHARS]) for target, text in links if text})
-        with transaction(self._db):
-            for target, texts in groupby(cleaned, key=itemgetter(0)):
-                self._add_texts(target, host_hash, [text for _, text in texts])
-
-    def _add_texts(self, target: int, host_hash: int, texts: Sequence[str]) -> None:
-        sql = "SELECT text FROM anchors WHERE target = ? AND host = ?"
-        # The limits of host and page are applied in this order, so one host cannot fill a page's list.
-        known = {text for (text,) in self._db.execute(sql, (target, host_hash))}
-        new = [text for text in texts if text not in known][: MAX_TEXTS_PER_HOST - len(known)]
+        texts_of = self._remembered.setdefault(host_hash, {})
+        cleaned = {(target, text[:MAX_TEXT_CHARS]) for target, text in links if text}
+        new = [
+            (target, text)
+            for target, text in cleaned
+            if (known := texts_of.get(target, ())) is not None and text not in known
+        ]
         if not new:
             return
+        with transaction(self._db):
+            # Sorted: which texts are stored does not depend on the order of a set.
+            for target, texts in groupby(sorted(new), key=itemgetter(0)):
+                self._remembered_targets += target not in texts_of
+                texts_of[target] = self._add_texts(target, host_hash, [text for _, text in texts])
+        if self._remembered_targets > MAX_REMEMBERED:
+            self._remembered, self._remembered_targets = {}, 0
+
+    def _add_texts(self, target: int, host_hash: int, texts: Sequence[str]) -> Sequence[str] | None:
+        """Store new texts; return all texts of this host for the target, or None if it can add none."""
+        sql = "SELECT text FROM anchors WHERE target = ? AND host = ?"
+        # The limits of host and page are applied in this order, so one host cannot fill a page's list.
+        known = [text for (text,) in self._db.execute(sql, (target, host_hash))]
+        new = [text for text in texts if text not in known][: MAX_TEXTS_PER_HOST - len(known)]
+        if not new:
+            return None if len(known) >= MAX_TEXTS_PER_HOST else known
         row = self._db.execute("SELECT texts FROM targets WHERE target = ?", (target,)).fetchone()
-        room = MAX_TEXTS - (row[0] if row else 0)
-        for text in new[: max(0, room)]:
-            self._db.execute("INSERT OR IGNORE INTO anchors VALUES (?, ?, ?)", (target, host_hash, text))
+        room = max(0, MAX_TEXTS - (row[0] if row else 0))
+        added = new[:room]
+        self._db.executemany(
+            "INSERT OR IGNORE INTO anchors VALUES (?, ?, ?)", [(target, host_hash, text) for text in added]
+        )
         on_conflict = "ON CONFLICT DO UPDATE SET texts = texts + excluded.texts"
-        added = min(len(new), max(0, room))
-        self._db.execute(f"INSERT INTO targets (target, texts) VALUES (?, ?) {on_conflict}", (target, added))  # noqa: S608
+        self._db.execute(f"INSERT INTO targets (target, texts) VALUES (?, ?) {on_conflict}", (target, len(added)))  # noqa: S608
+        stored = [*known, *added]
+        return None if len(stored) >= MAX_TEXTS_PER_HOST or len(added) < len(new) else stored
 
     def texts_of(self, target: int) -> list[str]:
         """Return the texts of links to a page, each repeated by its number of hosts, in a stable order."""
         sql = "SELECT text FROM anchors WHERE target = ? ORDER BY text, host"
         return [text for (text,) in self._db.execute(sql, (target,))]
 
-    def due_pages(self, limit: int, *, everything: bool = False) -> list[int]:
-        """Return pages to index again: those whose texts have doubled, or with `everything` those with any new."""
+    def due_pages(self, limit: int, *, everything: bool = False) -> dict[int, int]:
+        """Return pages to index again, each with the number of the words that it is indexed with.
+
+        These are pages whose texts have doubled, or with `everything` those with any new.
+        """
         # Doubling bounds the work: a page with n texts is indexed again about log2(n) times.
         enough = "texts > indexed" if everything else "texts > indexed AND texts >= 2 * indexed"
-        sql = f"SELECT target FROM targets WHERE {enough} LIMIT ?"  # noqa: S608  # our own text
-        return [target for (target,) in self._db.execute(sql, (limit,))]
+        sql = f"SELECT target, words FROM targets WHERE {enough} LIMIT ?"  # noqa: S608  # our own text
+        return dict(self._db.execute(sql, (limit,)))
 
-    def mark_indexed(self, targets: Iterable[int]) -> None:
-        """Record that these pages are indexed with all their texts, or are not in the index at all."""
+    def mark_indexed(self, words: Mapping[int, int]) -> None:
+        """Record that these pages are indexed with all their texts, by the number of the words; or not at all."""
+        sql = "UPDATE targets SET indexed = texts, words = ? WHERE target = ?"
         with transaction(self._db):
-            self._db.executemany("UPDATE targets SET indexed = texts WHERE target = ?", ((key,) for key in targets))
+            self._db.executemany(sql, ((number, key) for key, number in words.items()))
 
     def close(self) -> None:
         self._db.close()

@@ -9,24 +9,28 @@ repeated, which has no effect.
 from __future__ import annotations
 
 import contextlib
+import logging
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import tantivy
+import xxhash
 
 from teia.durable import disk_errors
 from teia.errors import StoreError
 from teia.index.entry import IndexEntry, pack_entry, unpack_entry
 from teia.index.languages import detect_language_bits
-from teia.index.plurals import singular
-from teia.index.position import read_position, write_position
-from teia.index.schema import ROOT, analysers, make_schema
+from teia.index.position import META_FILE, read_position, write_position
+from teia.index.schema import GAP, ROOT, analysers, make_schema
+from teia.index.stems import shared_stems
 
 HEAP_BYTES = 32 << 20
 # The mean Gregorian year, 365.2425 days: within a day of New Year the year may be the neighbour.
 SECONDS_A_YEAR = 31_556_952
+logger = logging.getLogger(__name__)
 
 
 class CellIndex:
@@ -38,11 +42,15 @@ class CellIndex:
         self._heap_bytes = heap_bytes
         self._writer: tantivy.IndexWriter | None = None
         self._index = self._open()
+        self._committed: tantivy.Searcher | None = None
+        self._uncommitted_keys = set[int]()
 
     def _open(self) -> tantivy.Index:
         with disk_errors(self.folder, "opened"):
             # No position of this schema version: what is here cannot be continued, and is made again from change 0.
             if read_position(self.folder) is None:
+                if (self.folder / META_FILE).exists():
+                    logger.warning("%s has the format of another version; it is rebuilt from the archive", self.folder)
                 shutil.rmtree(self.folder, ignore_errors=True)
                 self.folder.mkdir(parents=True)
                 write_position(self.folder, 0)
@@ -76,16 +84,25 @@ class CellIndex:
             raise StoreError(f"{self.folder}: the index cannot be {action}: {error}") from error
 
     def put(self, entry: IndexEntry, anchors: Iterable[str] = ()) -> None:
-        """Add a page, or replace it. `anchors` are the words on links to it."""
-        writer, document = self.writer, make_document(entry, anchors)
-        with self._errors("written"):
-            writer.delete_documents_by_term("key", entry.key)
-            writer.add_document(document)
+        """Add a page, or replace it. `anchors` are the texts of links to it."""
+        self.put_document(entry.key, make_document(entry, anchor_words(anchors)))
 
-    def remove(self, key: int) -> None:
+    def put_document(self, key: int, document: tantivy.Document) -> None:
+        """Add the document of a page, or replace it."""
+        self.remove(key)
         writer = self.writer
         with self._errors("written"):
-            writer.delete_documents_by_term("key", key)
+            writer.add_document(document)
+        self._uncommitted_keys.add(key)
+
+    def remove(self, key: int) -> None:
+        """Remove a page, if it is there: for a deletion tantivy later looks into every segment."""
+        if self._committed is None:
+            self._committed = self.searcher()
+        writer = self.writer
+        with self._errors("written"):
+            if key in self._uncommitted_keys or self._committed.doc_freq("key", key):
+                writer.delete_documents_by_term("key", key)
 
     def commit(self, position: int) -> None:
         """Make everything since the last commit visible, and store the position."""
@@ -93,6 +110,8 @@ class CellIndex:
             writer = self.writer
             with self._errors("written"):
                 writer.commit()
+            self._committed = None
+            self._uncommitted_keys.clear()
             write_position(self.folder, position)
 
     def searcher(self) -> tantivy.Searcher:
@@ -128,17 +147,18 @@ class CellIndex:
             self._writer = None
 
 
-def make_document(entry: IndexEntry, anchors: Iterable[str] = ()) -> tantivy.Document:
-    """Return tantivy's document of a page."""
+def make_document(entry: IndexEntry, words: str = "") -> tantivy.Document:
+    """Return tantivy's document of a page; `words` are those on links to it (`anchor_words`)."""
     document = tantivy.Document()
-    whole = "\n".join((entry.title, *entry.headings, entry.text))
+    stem_text = shared_stems().stem_text
+    head = "\n".join((entry.title, *entry.headings))
+    head_stems = stem_text(head)
     document.add_integer("key", entry.key)
-    document.add_text("all", singular(whole))
-    document.add_text("exact", whole)
-    document.add_text("head", singular("\n".join((entry.title, *entry.headings))))
+    document.add_text("all", f"{head_stems} {stem_text(entry.text)}")
+    document.add_text("exact", f"{head}\n{entry.text}")
+    document.add_text("head", head_stems)
     document.add_text("title", entry.title)
-    for text in anchors:
-        document.add_text("anchor", singular(text))
+    document.add_text("anchor", words)
     document.add_text("host", entry.host)
     for name in parent_names(entry.host):
         document.add_text("within", name)
@@ -156,6 +176,23 @@ def make_document(entry: IndexEntry, anchors: Iterable[str] = ()) -> tantivy.Doc
     document.add_integer("simhash", entry.simhash)
     document.add_integer("languages", detect_language_bits(entry.text, entry.language))
     return document
+
+
+def anchor_words(texts: Iterable[str]) -> str:
+    """Return the words of anchor texts as the index takes them: stems, each repeated by its votes.
+
+    Votes are rounded down to a power of four. So a page need not be indexed again for every vote, and its words do not
+    depend on the order in which texts came.
+    """
+    votes = Counter(shared_stems().stem_text(" ".join(texts)).split())
+    del votes[GAP]
+    return " ".join(stem for stem in sorted(votes) for _ in range(1 << (votes[stem].bit_length() - 1) // 2 * 2))
+
+
+def number_of_words(words: str) -> int:
+    """Return a number that differs for other words."""
+    number: int = xxhash.xxh3_64_intdigest(words.encode())
+    return number >> 1  # SQLite integers are signed
 
 
 def parent_names(host: str) -> list[str]:

@@ -2,7 +2,8 @@
 
 The crawler commits a page together with a *change*: a number in the cell's list of what the index has to follow. Before
 that commit it writes the page's entry here under that number, so a reader that sees the change finds the entry too. If
-the commit fails the number is given again and the later frame counts. Files are removed when the index has them.
+the commit fails the number is given again and the later frame counts. Files are removed when the index has them, the
+last one when the crawl ends.
 
 It is a shortcut, not the source of truth. Nothing is synced, and when the indexer has fallen far behind nothing more is
 written; an entry that is not here is read from the archive again.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import struct
 from pathlib import Path
 from typing import BinaryIO
@@ -72,6 +74,9 @@ class Handover:
         if self._file is not None:
             with disk_errors(self._folder, "written"):
                 self._file.flush()
+                # An indexer that ended has removed the file: the next entry begins another.
+                if not os.fstat(self._file.fileno()).st_nlink:
+                    self.close()
 
     def close(self) -> None:
         """Close the file. What could not be written was a short cut, and the archive has it."""
@@ -119,14 +124,33 @@ class HandoverReader:
                     found[change] = key, entry
         return found
 
-    def forget(self, position: int) -> None:
-        """Remove files that hold nothing after a position. The newest stays: the crawler may be writing to it."""
+    def forget(self, position: int, *, is_ended: bool = False) -> None:
+        """Remove files that hold nothing after a position.
+
+        The newest stays, unless the crawl `is_ended`: the crawler may be writing to it.
+        """
         files = self._files()
         for (_, path), (next_begins, _) in itertools.pairwise(files):
             # All changes of a file are below the first of the next file.
             if next_begins <= position + 1:
-                path.unlink(missing_ok=True)
-                self._read_bytes.pop(path, None)
+                self._remove(path)
+        if is_ended and files and _last_change(files[-1][1]) <= position:
+            self._remove(files[-1][1])
+
+    def _remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        self._read_bytes.pop(path, None)
 
     def _files(self) -> list[tuple[int, Path]]:
         return sorted((int(path.stem), path) for path in self._folder.glob(f"*{_SUFFIX}") if path.stem.isdigit())
+
+
+def _last_change(path: Path) -> int:
+    """Return the highest number of the changes in a file; 0 if it has none."""
+    last = 0
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+        while len(header := file.read(_FRAME.size)) == _FRAME.size:
+            change, _, length = _FRAME.unpack(header)
+            last = max(last, change)
+            file.seek(length, os.SEEK_CUR)
+    return last

@@ -61,6 +61,10 @@ _RULES = tuple(
 )
 
 
+PLURALS = tuple(plural for plural, _, _ in _RULES)
+"""Endings of words that `singular` may change."""
+
+
 def singular(text: str) -> str:
     """Return a text with these plurals in the singular."""
     for plural, pattern, replacement in _RULES:

@@ -29,6 +29,9 @@ from tantivy import Filter, SchemaBuilder, TextAnalyzer, TextAnalyzerBuilder, To
 
 MAX_WORD_BYTES = 40
 STEMS, EXACT = "stems", "exact"
+GAP = "."
+"""Stands in a text of stems for a word that has no stem; it is no word, and is not indexed."""
+
 STEMMED_FIELDS = ("all", "head", "anchor")
 EXACT_FIELDS = ("exact", "title")
 ROOT = ""
@@ -36,7 +39,7 @@ ROOT = ""
 
 
 def stemming_analyser() -> TextAnalyzer:
-    """Return the analyser of the stemmed fields."""
+    """Return the analyser that makes the stems of words; the stemmed fields get its results (stems.py)."""
     # The order matters: stop words have accents, stems are made from folded words.
     builder = _words().filter(Filter.stopword("english")).filter(Filter.stopword("portuguese"))
     builder = builder.filter(Filter.ascii_fold())
@@ -48,6 +51,16 @@ def folding_analyser() -> TextAnalyzer:
     return _words().filter(Filter.ascii_fold()).build()
 
 
+def words_analyser() -> TextAnalyzer:
+    """Return the analyser that only divides a text into words."""
+    return TextAnalyzerBuilder(Tokenizer.simple()).build()
+
+
+def stems_analyser() -> TextAnalyzer:
+    """Return the analyser of the stemmed fields, whose texts are stems and gaps already."""
+    return TextAnalyzerBuilder(Tokenizer.whitespace()).filter(Filter.custom_stopword([GAP])).build()
+
+
 def _words() -> TextAnalyzerBuilder:
     builder = TextAnalyzerBuilder(Tokenizer.simple()).filter(Filter.remove_long(MAX_WORD_BYTES))
     return builder.filter(Filter.lowercase())
@@ -55,14 +68,16 @@ def _words() -> TextAnalyzerBuilder:
 
 def analysers() -> Mapping[str, TextAnalyzer]:
     """Return every analyser by the name under which an index knows it."""
-    return {STEMS: stemming_analyser(), EXACT: folding_analyser()}
+    return {STEMS: stems_analyser(), EXACT: folding_analyser()}
 
 
 def make_schema() -> tantivy.Schema:
     builder = SchemaBuilder()
     builder.add_integer_field("key", indexed=True, fast=True)
-    for name in STEMMED_FIELDS:
-        builder.add_text_field(name, tokenizer_name=STEMS)
+    builder.add_text_field("all", tokenizer_name=STEMS)
+    # No query needs the places of words in these.
+    for name in ("head", "anchor"):
+        builder.add_text_field(name, tokenizer_name=STEMS, index_option="freq")
     for name in EXACT_FIELDS:
         builder.add_text_field(name, tokenizer_name=EXACT)
     # `basic`: these fields filter and never score, so they need neither frequencies nor positions.

@@ -10,6 +10,7 @@ import logging
 import re
 import shutil
 from collections import defaultdict
+from collections.abc import Collection
 from pathlib import Path
 
 from teia.durable import disk_errors
@@ -17,7 +18,8 @@ from teia.errors import StoreError
 from teia.graph.linkfile import LinkFile
 from teia.index.anchors import AnchorTexts
 from teia.index.borrowed import BorrowedEntries, LackingPages
-from teia.index.cell import CellIndex
+from teia.index.cell import CellIndex, anchor_words, make_document, number_of_words
+from teia.index.entry import IndexEntry
 from teia.index.handover import HandoverReader
 from teia.index.outgoing import read_spool
 from teia.index.position import read_position
@@ -111,6 +113,34 @@ class CellIndexer:
         """Reopen the store of borrowed entries, to see those that came since."""
         self.borrowed.close()
         self.borrowed = BorrowedEntries(self._folder.path)
+
+    def put(self, entries: Collection[IndexEntry]) -> None:
+        """Put pages into the index, with the words on links to them, and their links into the link file."""
+        numbers = {}
+        for entry in entries:
+            words = anchor_words(self.anchors.texts_of(entry.key))
+            self.index.put_document(entry.key, make_document(entry, words))
+            self.links.append(entry.key, [link.key for link in entry.links])
+            numbers[entry.key] = number_of_words(words)
+        self.anchors.mark_indexed(numbers)
+        self.uncommitted += len(entries)
+
+    def refresh(self, limit: int, *, everything: bool) -> tuple[int, int]:
+        """Index pages again that got new words by anchor texts; return how many were looked at, and indexed."""
+        due = self.anchors.due_pages(limit, everything=everything)
+        words = {key: anchor_words(self.anchors.texts_of(key)) for key in due}
+        numbers = {key: number_of_words(each) for key, each in words.items()}
+        changed = [key for key in due if numbers[key] != due[key]]
+        if changed and self.uncommitted:
+            self.commit()  # entries are read from the last commit
+        found = self.index.entries(changed)
+        for entry in found:
+            self.index.put_document(entry.key, make_document(entry, words[entry.key]))
+        if found:
+            self.commit()
+        # After the commit: a crash before it repeats this.
+        self.anchors.mark_indexed(numbers)
+        return len(due), len(found)
 
     def commit(self) -> None:
         self.check_folder()

@@ -7,7 +7,8 @@ the whole index, which is the same from position 0. The entry of a page comes fr
 archive.
 
 Each page brings its links. Their targets go to the link file (PageRank), their anchor texts to the anchor store of the
-cells that the targets are in. Pages with new anchor texts are indexed again when there is nothing else to do.
+cells that the targets are in. Pages with new words by anchor texts are indexed again, many at
+a time: now and then, and at the end.
 
 The indexer only reads the crawler's files, so it may run beside the crawler, after it or not at all. When it begins it
 compares each cell's index with the frontier. An index that cannot be opened is set aside and built again. Pages that
@@ -27,6 +28,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from teia.crawler.lookup import Lookup
 from teia.frontier.tables.page_changes import ChangedPage, changed_pages, count_indexable, pages_for_index
+from teia.index.anchors import NO_WORDS
 from teia.index.entry import DIGEST_BYTES, IndexEntry, decode_entry
 from teia.index.outgoing import FILE as OUTGOING
 from teia.index.outgoing import OutgoingAnchors
@@ -37,7 +39,8 @@ from teia.indexer.reread import Rereader, RereadRequest
 from teia.store.root import Root
 
 STEP_CHANGES = 500
-REFRESH_AT_ONCE = 500
+REFRESH_AT_ONCE = 5_000
+RETRY_AT_ONCE = 500
 MAX_TARGETS = 6_000
 ALL_ROWS = -1
 logger = logging.getLogger(__name__)
@@ -101,26 +104,22 @@ class CollectionIndexer:
         if not changes:
             return await self._fill_gaps(cell)
         entries = await self._entries(cell, changes)
+        self._index_entries(cell, entries)
         for change in changes:
             cell.gaps.pop(change.key, None)  # its state at the time of the comparison no longer counts
-            entry = entries.get(change.key)
-            if entry is None:
+            if change.key not in entries:
                 cell.index.remove(change.key)
                 cell.links.append(change.key, ())
-            else:
-                cell.index.put(entry, cell.anchors.texts_of(change.key))
-                cell.links.append(change.key, [link.key for link in entry.links])
+        # Pages not in the index are marked too, or `due_pages` would return them forever.
+        cell.anchors.mark_indexed({each.key: NO_WORDS for each in changes if each.key not in entries})
         cell.lacking.drop(each.key for each in changes)
         if self._outgoing is not None:
             cell.lacking.add(self._missing_captures(cell, (each for each in changes if each.key not in entries)))
         else:
             cell.lacking.add([(each.key, each.url) for each in changes if each.key in self._rereader.unreadable])
-        # Pages not in the index are marked too, or `due` would return them forever.
-        cell.anchors.mark_indexed(change.key for change in changes)
-        self._route_anchors(entries.values())
         # In memory only: after a crash these changes are taken again, and repeating them changes nothing.
         cell.position = changes[-1].change
-        cell.uncommitted += len(changes)
+        cell.uncommitted += len(changes) - len(entries)
         return len(changes)
 
     def commit(self) -> None:
@@ -133,22 +132,11 @@ class CollectionIndexer:
                 cell.drop_broken()
 
     def refresh(self, *, everything: bool = False) -> int:
-        """Index pages again that got new anchor texts; return their number."""
-        return sum(self._refresh(cell, everything=everything) for cell in self._cells)
-
-    def _refresh(self, cell: CellIndexer, *, everything: bool) -> int:
+        """Index pages again that got new words by anchor texts, and commit; return how many were looked at."""
         if self._outgoing is not None:
-            cell.read_spooled()
-        due = cell.anchors.due_pages(REFRESH_AT_ONCE, everything=everything)
-        if not due:
-            return 0
-        if cell.uncommitted:
-            cell.commit()  # entries are read from the last commit
-        for entry in cell.index.entries(due):
-            cell.index.put(entry, cell.anchors.texts_of(entry.key))
-            cell.uncommitted += 1
-        cell.anchors.mark_indexed(due)
-        return len(due)
+            for cell in self._cells:
+                cell.read_spooled()
+        return sum(cell.refresh(REFRESH_AT_ONCE, everything=everything)[0] for cell in self._cells)
 
     def _missing_captures(self, cell: CellIndexer, changes: Iterable[ChangedPage]) -> list[tuple[int, str]]:
         """Return (key, URL) of those pages without an entry whose archive file is not on this node."""
@@ -167,7 +155,7 @@ class CollectionIndexer:
         return sum([await self._retry_missing(cell) for cell in self._cells])
 
     async def _retry_missing(self, cell: CellIndexer) -> int:
-        rows = cell.lacking.after(cell.last_tried, REFRESH_AT_ONCE)
+        rows = cell.lacking.after(cell.last_tried, RETRY_AT_ONCE)
         # At the end of the list the next call begins at its start again.
         cell.last_tried = rows[-1][0] if rows else None
         if not rows:
@@ -182,11 +170,9 @@ class CollectionIndexer:
         return len(entries)
 
     def _index_entries(self, cell: CellIndexer, entries: Mapping[int, IndexEntry]) -> None:
-        for entry in entries.values():
-            cell.index.put(entry, cell.anchors.texts_of(entry.key))
-            cell.links.append(entry.key, [link.key for link in entry.links])
+        # Anchor texts first: pages that come together name each other, and are indexed with these names at once.
         self._route_anchors(entries.values())
-        cell.uncommitted += len(entries)
+        cell.put(entries.values())
 
     # -- missing pages -------------------------------------------------------------------------------------
 
@@ -240,6 +226,11 @@ class CollectionIndexer:
                 tried += await self._fill_gaps(cell)
         return tried
 
+    def end_handover(self) -> None:
+        """Remove all files of the hand-over that the index has; called when the crawl has ended."""
+        for cell in self._cells:
+            cell.handover_reader.forget(cell.position, is_ended=True)
+
     def check_folders(self) -> None:
         """Raise StoreError if an index was deleted."""
         for cell in self._cells:
@@ -284,10 +275,14 @@ class CollectionIndexer:
     def _route_anchors(self, entries: Iterable[IndexEntry], only: Collection[int] | None = None) -> None:
         """Give anchor texts to the cells of the pages they lead to; to those in `only`, if given."""
         by_source: dict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
+        cell_numbers: dict[str, int] = {}
         for entry in entries:
             for link in entry.links[:MAX_TARGETS]:
                 if link.text:
-                    by_source[self._lookup.cell_number(link.host), entry.host].append((link.key, link.text))
+                    number = cell_numbers.get(link.host)
+                    if number is None:
+                        number = cell_numbers[link.host] = self._lookup.cell_number(link.host)
+                    by_source[number, entry.host].append((link.key, link.text))
         for (number, host), named in by_source.items():
             if only is not None and number not in only:
                 continue

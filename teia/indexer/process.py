@@ -43,6 +43,9 @@ COMMIT_S = 2.0
 
 COMMIT_PAGES = 5_000
 QUIET_S = 5.0
+REFRESH_S = 60.0
+"""Interval at which an indexer that has no changes to take indexes pages with new words by anchor texts again."""
+
 RETRY_S = 10.0
 """Interval at which an idle node tries pages again whose captures it lacks, some hundred at a time."""
 UNREADABLE_RETRY_S = 60.0
@@ -96,6 +99,7 @@ class CollectionFollower:
         self._committed = self._last_change_at = clock.ticks_s()
         self._uncommitted = self.indexer.uncommitted
         self._check_at = 0.0
+        self._refresh_at = clock.ticks_s() + REFRESH_S
         self._is_node = cells is not None
         self._retry_at = 0.0 if self._is_node else clock.ticks_s() + UNREADABLE_RETRY_S
 
@@ -106,8 +110,11 @@ class CollectionFollower:
         self._last_change_at = now if taken else self._last_change_at
         # On one machine the last anchor texts are taken when the crawl ends; a node's crawl never ends.
         everything = self._is_node and now - self._last_change_at >= QUIET_S
-        # New pages first; pages with new anchor texts only when no change is waiting.
-        self._uncommitted += taken or self.indexer.refresh(everything=everything)
+        self._uncommitted += taken
+        # New pages first. A page is indexed again for the anchor texts of many pages, not for those of each.
+        if not taken and (everything or now >= self._refresh_at):
+            self._uncommitted += self.indexer.refresh(everything=everything)
+            self._refresh_at = self._clock.ticks_s() + REFRESH_S
         if everything and now >= self._retry_at:
             self._retry_at = now + RETRY_S
             self._uncommitted += await self.indexer.retry_missing()
@@ -141,7 +148,8 @@ class CollectionFollower:
         self.indexer.check_folders()
         self.commit()
         while self.indexer.refresh(everything=True):
-            self.commit()
+            pass
+        self.indexer.end_handover()
         if self._ranker is not None:
             self._ranker.rank()
         if self._trainer is not None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from teia.index.anchors import MAX_TEXTS, MAX_TEXTS_PER_HOST, AnchorTexts
+from teia.index import anchors as anchors_module
+from teia.index.anchors import MAX_TEXTS, MAX_TEXTS_PER_HOST, NO_WORDS, AnchorTexts
 
 
 @pytest.fixture
@@ -39,10 +40,10 @@ def test_a_page_is_due_when_its_texts_have_doubled(anchors: AnchorTexts) -> None
         anchors.add(f"{host}.test", [(1, "x")])
         if anchors.due_pages(10):
             due.append(len(anchors.texts_of(1)))
-            anchors.mark_indexed([1])
+            anchors.mark_indexed({1: 77})
     assert due == [1, 2, 4, 8, 16, 32]
-    assert anchors.due_pages(10) == []
-    assert anchors.due_pages(10, everything=True) == [1]
+    assert anchors.due_pages(10) == {}
+    assert anchors.due_pages(10, everything=True) == {1: 77}, "with the number of the words it was indexed with"
 
 
 def test_what_is_due_survives_a_restart(tmp_path: Path) -> None:
@@ -50,5 +51,32 @@ def test_what_is_due_survives_a_restart(tmp_path: Path) -> None:
     first.add("a.test", [(5, "x")])
     first.close()
     second = AnchorTexts(tmp_path / "anchors.sqlite")
-    assert second.due_pages(10) == [5]
+    assert second.due_pages(10) == {5: NO_WORDS}
     second.close()
+
+
+def test_links_that_repeat_those_of_other_pages_are_not_looked_up_again(tmp_path: Path) -> None:
+    """Seen: a menu of 150 links cost 150 look-ups on every page of its site."""
+    anchors = AnchorTexts(tmp_path / "anchors.sqlite")
+    statements: list[str] = []
+    menu = [(target, f"page {target}") for target in range(50)]
+    anchors.add("a.test", menu)
+    anchors.add("a.test", [(1, "b"), (1, "c"), (1, "d")])
+    anchors._db.set_trace_callback(statements.append)
+    anchors.add("a.test", menu)
+    anchors.add("a.test", [(1, "e")])
+    assert statements == []
+    anchors.add("b.test", menu)
+    assert len(anchors.texts_of(2)) == 2
+    assert statements
+    anchors.close()
+
+
+def test_texts_that_are_no_longer_in_memory_are_looked_up(
+    anchors: AnchorTexts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(anchors_module, "MAX_REMEMBERED", 3)
+    for _ in range(2):
+        for target in range(10):
+            anchors.add("a.test", [(target, "x"), (target, f"page {target}")])
+    assert [anchors.texts_of(target) for target in (0, 9)] == [["page 0", "x"], ["page 9", "x"]]

@@ -120,7 +120,9 @@ def test_a_crash_between_commit_and_position_repeats_changes_without_harm(
     assert again.searcher().num_docs == 2
 
 
-def test_an_index_of_another_version_is_made_again(index: CellIndex, tmp_path: Path) -> None:
+def test_an_index_of_another_version_is_made_again_and_the_user_is_told(
+    index: CellIndex, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     index.put(page(CHAPTER, "words"))
     index.commit(9)
     index.close()
@@ -129,6 +131,20 @@ def test_an_index_of_another_version_is_made_again(index: CellIndex, tmp_path: P
     again = CellIndex(tmp_path / "index")
     assert again.position == 0
     assert again.searcher().num_docs == 0
+    assert "rebuilt from the archive" in caplog.text
+
+
+def test_only_pages_that_are_there_are_deleted(index: CellIndex) -> None:
+    """Seen: for a deletion of a page that was never there, tantivy looked into every segment."""
+    for number in range(3):
+        index.put(page(f"{CHAPTER}/{number}", "words"))
+    index.remove(17)
+    index.commit(1)
+    # tantivy numbers its operations: three additions and the commit.
+    assert json.loads((index.folder / "meta.json").read_bytes())["opstamp"] == 4
+    index.put(page(f"{CHAPTER}/0", "other words"))
+    index.commit(2)
+    assert index.searcher().num_docs == 3
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------

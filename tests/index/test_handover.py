@@ -63,6 +63,24 @@ def test_files_go_when_the_index_has_them(folder: Path, monkeypatch: pytest.Monk
     crawler.close()
 
 
+def test_the_last_file_goes_when_the_crawl_has_ended_and_the_index_has_it(folder: Path) -> None:
+    """Seen: sixteen megabytes stayed for ever in the folder of every crawl."""
+    crawler, waiting = Handover(folder), HandoverReader(folder)
+    for change in (1, 2, 3):
+        crawler.write(change, change, b"entry")
+    crawler.flush()
+    waiting.forget(2, is_ended=True)
+    assert set(waiting.entries(3, 3)) == {3}
+    waiting.forget(3, is_ended=True)
+    assert list(folder.iterdir()) == []
+    # A crawler that still has the file open notices it, and writes to another.
+    crawler.write(4, 4, b"lost")
+    crawler.flush()
+    crawler.write(5, 5, b"entry")
+    crawler.close()
+    assert set(waiting.entries(4, 5)) == {5}
+
+
 def test_when_too_many_wait_none_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handover, "FILE_BYTES", 100)
     crawler, waiting = Handover(folder, max_bytes=1_000), HandoverReader(folder)

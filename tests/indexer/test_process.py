@@ -90,6 +90,30 @@ def test_words_on_links_are_found_with_their_target(tmp_path: Path) -> None:
     assert found(root, "b", "anchor") == ["b"], "the links to it say: to /b"
 
 
+def test_a_page_is_indexed_once_and_again_only_for_new_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen: every page of a site went through the index two or three times, for texts of links with words it had."""
+    result, root = crawled(tmp_path)
+    indexed: list[int] = []
+    put = CellIndex.put_document
+
+    def count(index: CellIndex, key: int, document: tantivy.Document) -> None:
+        indexed.append(key)
+        put(index, key, document)
+
+    monkeypatch.setattr(CellIndex, "put_document", count)
+    follow(root)
+    assert len(indexed) == 3
+    key = key_of(f"http://x.test:{result.port}/b")
+    for host, text, times in (("y.test", "to /b", 3), ("z.test", "xylophone", 4)):
+        follower = CollectionFollower(root, "main", WallClock())
+        for cell in follower.indexer._cells:
+            cell.anchors.add(host, [(key, text)])
+        asyncio.run(follower.finish())
+        asyncio.run(follower.close())
+        assert len(indexed) == times
+    assert found(root, "xylophon", "anchor") == ["b"]
+
+
 def test_links_are_kept_for_who_links_here_and_for_ranks(tmp_path: Path) -> None:
     result, root = crawled(tmp_path)
     follow(root)
