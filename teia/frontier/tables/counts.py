@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from teia.frontier.cell.connection import CellConnection
@@ -128,7 +128,8 @@ class SourceCounts(NamedTuple):
 
     `followed`: following pages from the configured seeds found them; `others`: another source named them. `pages` are
     good captures, `failed` were visited and are none, `queued` were never visited; `deep_pages` and `deep_failed` are
-    those at least as deep as the first queued URL of the cell. The rest counts pages and queued ones by source.
+    those as deep as the queue, or at the greatest depth visited: at least as deep as the shallower half of the cell's
+    queued URLs with the same kinds of sources. The rest counts pages and queued ones by source.
     """
 
     host: str
@@ -155,23 +156,48 @@ def pages_by_source(cell: CellConnection, media_types: Collection[str]) -> Itera
     bits = (BY_SITEMAP, BY_FEED, BY_SIGNAL, BY_LIST)
     by_source = ", ".join(f"sum((is_page OR is_queued) AND by & {bit} <> 0)" for bit in bits)
     failed = "NOT is_page AND NOT is_queued"
-    (depth,) = cell.row("SELECT coalesce(min(depth), 0) FROM urls WHERE state = ? AND outcome = ''", STATE_QUEUED)
-    sql = f"""
-        SELECT h.name, followed, others, sum(is_page), sum({failed}), sum(is_page AND depth >= {depth}),
-               sum({failed} AND depth >= {depth}), sum(is_queued), {by_source}
-        FROM
-            (SELECT u.host_id, u.depth, u.found_by AS by, u.found_by & {sum(bits)} <> 0 AS others,
-                    (u.found_by & {BY_LINK | BY_REDIRECT} <> 0 OR u.found_by & {BY_SEED | BY_LIST} = {BY_SEED})
-                        AS followed,
-                    coalesce(p.status BETWEEN 200 AND 299 AND p.file <> '' AND p.media_type IN ({marks})
-                        AND u.outcome NOT IN ('{Outcome.SOFT_404}', {LISTED_REFUSALS}), 0) AS is_page,
-                    (u.state = {STATE_QUEUED} AND p.status IS NULL) AS is_queued
-             FROM urls AS u
-             LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key)
-        JOIN hosts AS h USING (host_id) GROUP BY host_id, followed, others ORDER BY host_id
+    urls = f"""
+        (SELECT u.host_id, u.depth, u.found_by AS by, u.found_by & {sum(bits)} <> 0 AS others,
+                (u.found_by & {BY_LINK | BY_REDIRECT} <> 0 OR u.found_by & {BY_SEED | BY_LIST} = {BY_SEED})
+                    AS followed,
+                coalesce(p.status BETWEEN 200 AND 299 AND p.file <> '' AND p.media_type IN ({marks})
+                    AND u.outcome NOT IN ('{Outcome.SOFT_404}', {LISTED_REFUSALS}), 0) AS is_page,
+                (u.state = {STATE_QUEUED} AND p.status IS NULL) AS is_queued
+         FROM urls AS u
+         LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key)
     """  # noqa: S608  # our own text
-    for host, followed, others, *numbers in cell.rows(sql, *media_types):
+    by_depth = "followed, others, depth, sum(is_queued), sum(NOT is_queued)"
+    by_depth = f"SELECT {by_depth} FROM {urls} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"  # noqa: S608
+    depths = _queue_depths(cell.rows(by_depth, *media_types))
+    is_deep = "depth >= CASE 2 * followed + others WHEN 0 THEN ? WHEN 1 THEN ? WHEN 2 THEN ? ELSE ? END"
+    sql = f"""
+        SELECT h.name, followed, others, sum(is_page), sum({failed}), sum(is_page AND {is_deep}),
+               sum({failed} AND {is_deep}), sum(is_queued), {by_source}
+        FROM {urls} JOIN hosts AS h USING (host_id) GROUP BY host_id, followed, others ORDER BY host_id
+    """  # noqa: S608  # our own text
+    for host, followed, others, *numbers in cell.rows(sql, *depths, *depths, *media_types):
         yield SourceCounts(host, bool(followed), bool(others), *numbers)
+
+
+def _queue_depths(rows: Iterable[tuple[int, int, int, int, int]]) -> list[int]:
+    """Return the depth from which on a visit is as deep as the queue, by kinds of sources: 2 * followed + others.
+
+    The rows are (followed, others, depth, number queued, number visited), in the order of depth.
+    """
+    by_kind: list[list[tuple[int, int, int]]] = [[], [], [], []]
+    for followed, others, *counts in rows:
+        by_kind[2 * followed + others].append((counts[0], counts[1], counts[2]))
+    depths = []
+    for found in by_kind:
+        queued, above = sum(number for _, number, _ in found), 0
+        depth = 0
+        for each, number, visited in found:
+            # Less than half of the queue is above this depth.
+            if 2 * above < queued and visited:
+                depth = each
+            above += number
+        depths.append(depth)
+    return depths
 
 
 def suspects_by_pattern(cell: CellConnection) -> dict[tuple[int, int], int]:

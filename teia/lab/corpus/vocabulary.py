@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from math import log
 
@@ -94,8 +95,9 @@ def zipf_ranks(units: NDArray[np.float64], size: int) -> NDArray[np.int64]:
     return np.minimum((found - 1) * SHIFT, size - 1).astype(np.int64)
 
 
+@lru_cache(maxsize=4)
 def make_vocabulary(language: str, seed: int, size: int = SIZE) -> Vocabulary:
-    """Make the words of a language."""
+    """Make the words of a language; kept, because the maker of an index and those who search it need the same."""
     rest = _distinct([*_FUNCTION_WORDS[language].split(), *_lab_words(LANGUAGES[language])])
     fixed = {rank: word for rank, word in _FIXED_RANKS[language].items() if rank < size}
     used = {*rest, *fixed.values()}

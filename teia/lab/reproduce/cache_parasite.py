@@ -11,8 +11,8 @@ mostly for different pages, and misses that are served through. Its users are be
 asks a common parent before the server. A page that the cache does not have any more is visited by the crawler itself,
 with the delay of its server (`signals.not_cached = "visit"`).
 
-Squid uses real seconds, of which the crawl's clock has `FACTOR` each. The rounding of an Age, up to a second, is added
-to the age of a copy here, as everywhere. On this clock it costs the parasite an hour of each copy's life.
+Squid uses real seconds, of which the crawl's clock has `factor` each. The rounding of an Age, up to a second, is added
+to the age of a copy here, as everywhere. On the clock of a full run it costs the parasite an hour of each copy's life.
 """
 
 from __future__ import annotations
@@ -50,16 +50,35 @@ from teia.store.root import Root, open_root
 from teia.views.reports.source import open_source
 
 DAY_S = 86_400.0
-# Seconds of the crawl in a real one: twelve days take some four minutes.
-FACTOR = 4_000.0
-DAYS, QUICK_DAYS = 12.0, 6.0
-USERS_FROM_DAY = 4.0
-"""Day on which users begin to send requests; by then the collection is complete, as the paper's was."""
 
-HOSTS, PAGES = 8, 320
+
+@dataclass(frozen=True, slots=True)
+class ParasiteScale:
+    """The size of the experiment. `factor` is the number of the crawl's seconds in a real one.
+
+    Users begin to send requests when the collection is complete, as the paper's was; `paper_` are the times under the
+    paper's conditions. `at_once` crawls run at the same time.
+    """
+
+    factor: float
+    pages: int
+    days: float
+    users_from_day: float
+    paper_days: float
+    paper_users_from_day: float
+    at_once: int
+
+
+FULL = ParasiteScale(4_000.0, 320, 12.0, 4.0, 4.0, 2.0, at_once=2)
+"""Twelve days in some four minutes."""
+
+QUICK = ParasiteScale(16_000.0, 104, 3.5, 1.5, 3.5, 1.75, at_once=3)
+"""Some twenty seconds. An Age is rounded to four hours of this clock: much of what the cache has comes too late."""
+
+HOSTS = 8
 DELAY_S = 7_200.0
 REQUESTS_PER_S, USERS_AT_ONCE = 15.0, 16
-PAPER_DAYS, PAPER_USERS_FROM_DAY, PAPER_DELAY_S = 4.0, 2.0, 600.0
+PAPER_DELAY_S = 600.0
 PAPER_REPEATED = 0.06
 """Share of requests for a page that was requested before. The paper's trace had some: 5.7% of its updates were
 discarded."""
@@ -92,16 +111,20 @@ changes = {{ slowest = 0.05, fastest = 1.0 }}
 
 @dataclass(frozen=True, slots=True)
 class ParasiteSettings:
-    """The parameters of one of the two crawls."""
+    """The parameters of one of the crawls."""
 
     seed: int
-    days: float
+    scale: ParasiteScale
     is_parasite: bool
     is_as_in_paper: bool = False
 
     @property
+    def days(self) -> float:
+        return self.scale.paper_days if self.is_as_in_paper else self.scale.days
+
+    @property
     def users_from_day(self) -> float:
-        return PAPER_USERS_FROM_DAY if self.is_as_in_paper else USERS_FROM_DAY
+        return self.scale.paper_users_from_day if self.is_as_in_paper else self.scale.users_from_day
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +147,21 @@ class ParasiteResult:
 
 def _input_lines(run: ExperimentInput) -> Iterator[str]:
     """Yield the pages of the web, their popularity with the users, and their changes during the judged time."""
-    yield f"{FACTOR:g} {DELAY_S:g} {REQUESTS_PER_S:g} {USERS_FROM_DAY:g}"
-    world = World(WorldSpec.from_values(flatten(tomllib.loads(_spec(run.seed)))), epoch_s=0.0, port=80)
+    scale = QUICK if run.quick else FULL
+    yield f"{scale.factor:g} {DELAY_S:g} {REQUESTS_PER_S:g} {scale.users_from_day:g}"
+    spec = _spec(ParasiteSettings(run.seed, scale, is_parasite=True))
+    world = World(WorldSpec.from_values(flatten(tomllib.loads(spec))), epoch_s=0.0, port=80)
     _, weights = page_popularity(world, run.seed)
     for (url, host, slot), weight in zip(_slots(world), weights.tolist(), strict=True):
-        changes = world.changes.events(host.content, slot, QUICK_DAYS if run.quick else DAYS)
+        changes = world.changes.events(host.content, slot, scale.days)
         yield f"{url} {weight:.6g} {' '.join(f'{day:.6f}' for day, meaningful in changes if meaningful)}"
 
 
-def _spec(seed: int, *, is_as_in_paper: bool = False) -> str:
+def _spec(settings: ParasiteSettings) -> str:
     # Hosts whose robots.txt names a sitemap have pages without links. That crawl does not read robots.txt, so it learns
     # of these pages from users alone.
-    return SPEC.format(seed=seed, hosts=HOSTS, pages=PAGES, factor=FACTOR, sitemaps=int(is_as_in_paper))
+    scale, sitemaps = settings.scale, int(settings.is_as_in_paper)
+    return SPEC.format(seed=settings.seed, hosts=HOSTS, pages=scale.pages, factor=scale.factor, sitemaps=sitemaps)
 
 
 @experiment(
@@ -147,19 +173,24 @@ def _spec(seed: int, *, is_as_in_paper: bool = False) -> str:
 def cache_parasite(run: ExperimentInput) -> Results:
     """Reproduce the paper's table 3 with a real Squid, and compare true freshness with and without the parasite."""
     find_squid()
-    days = QUICK_DAYS if run.quick else DAYS
-    run.progress(f"C7: two crawls of {days:g} days at {FACTOR:g} times real speed, one of them beside a Squid")
-    wanted = [ParasiteSettings(run.seed, days, is_parasite) for is_parasite in (True, False)]
-    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        with_parasite, without_parasite = pool.map(run_crawl, wanted)
-        run.progress("C7: a crawl under the paper's conditions, beside cooperating caches")
-        as_in_paper = pool.submit(run_crawl, ParasiteSettings(run.seed, PAPER_DAYS, True, is_as_in_paper=True)).result()
-    yield paper_table(as_in_paper)
+    scale = QUICK if run.quick else FULL
+    run.progress(
+        f"C7: two crawls of {scale.days:g} days at {scale.factor:g} times real speed, one of them beside a Squid, and"
+        " one under the paper's conditions, beside cooperating caches"
+    )
+    wanted = [
+        ParasiteSettings(run.seed, scale, is_parasite=True),
+        ParasiteSettings(run.seed, scale, is_parasite=False),
+        ParasiteSettings(run.seed, scale, is_parasite=True, is_as_in_paper=True),
+    ]
+    with ProcessPoolExecutor(scale.at_once, get_context("spawn")) as pool:
+        with_parasite, without_parasite, as_in_paper = pool.map(run_crawl, wanted)
+    yield paper_table(as_in_paper, scale)
     yield announcements_table(with_parasite)
-    yield gain_table(with_parasite, without_parasite, days)
+    yield gain_table(with_parasite, without_parasite, scale)
 
 
-def paper_table(result: ParasiteResult) -> Table:
+def paper_table(result: ParasiteResult, scale: ParasiteScale) -> Table:
     """Return table 3 under the paper's conditions: what was served through counts as an update."""
     count = defaultdict(int, result.counts)
     performed, new = count["updated"] + result.served_through, count["new"] + result.new_served_through
@@ -171,8 +202,9 @@ def paper_table(result: ParasiteResult) -> Table:
         ResultRow(("requests that caches sent to servers", "number"), result.from_caches),
     ]
     note = (
-        f"{PAGES} URLs on {HOSTS} hosts were crawled once. Two days later users request every page once, in random"
-        f" order, and {PAPER_REPEATED:.0%} of them again; pages without links to them were unknown. URLs with a query"
+        f"{scale.pages} URLs on {HOSTS} hosts were crawled once. From day {scale.paper_users_from_day:g} on users"
+        f" request every page once, in random order, and {PAPER_REPEATED:.0%} of them again; pages without links to"
+        " them were unknown. URLs with a query"
         " are not announced. The paper had the requests of real users for 8,870 pages. Served through: the cache had"
         " lost the page or does not keep it, and the crawler fetched it from its server. The users are behind two"
         " caches that share a parent."
@@ -221,7 +253,7 @@ def announcements_table(result: ParasiteResult) -> Table:
     )
 
 
-def gain_table(with_parasite: ParasiteResult, without_parasite: ParasiteResult, days: float) -> Table:
+def gain_table(with_parasite: ParasiteResult, without_parasite: ParasiteResult, scale: ParasiteScale) -> Table:
     """Compare freshness with and without the parasite, with the same requests to servers."""
     rows = (
         ResultRow(("true freshness, all pages weighted equally",), with_parasite.fresh, without_parasite.fresh),
@@ -233,9 +265,9 @@ def gain_table(with_parasite: ParasiteResult, without_parasite: ParasiteResult, 
         ResultRow(("requests to servers",), with_parasite.requests, without_parasite.requests),
     )
     note = (
-        f"{PAGES} URLs on {HOSTS} hosts, each host requested at most once in {DELAY_S / 3600:g} h, policy edf, for "
-        f"{days:g} days of the web, measured from day {USERS_FROM_DAY:g} on. Pages without links to them count as"
-        " stale until a user requests them."
+        f"{scale.pages} URLs on {HOSTS} hosts, each host requested at most once in {DELAY_S / 3600:g} h, policy edf,"
+        f" for {scale.days:g} days of the web at {scale.factor:g} times real speed, measured from day"
+        f" {scale.users_from_day:g} on. Pages without links to them count as stale until a user requests them."
     )
     return Table("gain", "With and without the parasite", ("measure",), rows, "without", note, varies=True)
 
@@ -245,11 +277,11 @@ def gain_table(with_parasite: ParasiteResult, without_parasite: ParasiteResult, 
 
 def run_crawl(settings: ParasiteSettings) -> ParasiteResult:
     """Crawl the web for the given days, with or without a Squid, and judge the copies."""
-    number = FIRST_NET + settings.is_parasite + settings.is_as_in_paper
+    number, factor = FIRST_NET + settings.is_parasite + settings.is_as_in_paper, settings.scale.factor
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="teia-parasite-")))
         spec, log, address = folder / "world.toml", folder / "requests.jsonl", f"127.77.{number}.1"
-        spec.write_text(_spec(settings.seed, is_as_in_paper=settings.is_as_in_paper), "utf-8")
+        spec.write_text(_spec(settings), "utf-8")
         flags = ["--spec", str(spec), "--port", "0", "--address", address, "--log", str(log)]
         flags += ["--dns-address", f"127.77.255.{number}:0", "--control-address", f"127.77.254.{number}"]
         # 1. The lab runs in its own process. The same world, made again here, gives the truth about it.
@@ -263,9 +295,9 @@ def run_crawl(settings: ParasiteSettings) -> ParasiteResult:
             names = {host.name: host.address for host in world.hosts}
             caches = _start_caches(stack, names, settings)
             # 2. The crawl runs here, on the fast clock.
-            clock = FastClock(WallClock(), FACTOR)
+            clock = FastClock(WallClock(), factor)
             # The wall time at which both clocks agreed; log times are converted to world days from it.
-            since_s = WallClock().now_s() - clock.ticks_s() / FACTOR
+            since_s = WallClock().now_s() - clock.ticks_s() / factor
             root = open_root(folder / "data", create=True)
             urls, weights = page_popularity(world, settings.seed)
             # The paper's users also requested pages that its collection did not have.
@@ -274,7 +306,7 @@ def run_crawl(settings: ParasiteSettings) -> ParasiteResult:
             with root.locked():
                 asyncio.run(_crawl(root, ready, clock, settings, caches, users))
         # 3. Its captures are judged by the truth.
-        visits = read_visits(root, lambda clock_s: world.days(since_s + (clock_s - since_s) / FACTOR))
+        visits = read_visits(root, lambda clock_s: world.days(since_s + (clock_s - since_s) / factor))
         # Squid's requests for its users come from OUTGOING; the rest is the crawler's.
         peers = [entry.peer for entry in read_log(log)]
         from_caches = peers.count(OUTGOING)
@@ -322,7 +354,7 @@ def _served_through(root: Root, from_s: float) -> tuple[int, int]:
 
 
 def _config(root: Root, ready: dict[str, Any], settings: ParasiteSettings, caches: Sequence[Squid]) -> Any:
-    delay_s = PAPER_DELAY_S if settings.is_as_in_paper else DELAY_S
+    delay_s, factor = PAPER_DELAY_S if settings.is_as_in_paper else DELAY_S, settings.scale.factor
     flags = {
         "collection.seeds": ready["seeds"],
         "collection.cells": 1,
@@ -330,28 +362,28 @@ def _config(root: Root, ready: dict[str, Any], settings: ParasiteSettings, cache
         "fetch.dns": ready["dns"],
         "fetch.allow_nets": ["127.77.0.0/16"],
         "courtesy.delay_s": delay_s,
-        # Times are those of the fast clock: a multiple of FACTOR is as many real seconds.
-        "courtesy.retry_wait_s": FACTOR,
+        # Times are those of the fast clock: a multiple of the factor is as many real seconds.
+        "courtesy.retry_wait_s": factor,
         "courtesy.response_factor": 0.0,
         "courtesy.robots_max_age_s": 365 * DAY_S,
-        "commit.every_s": 0.05 * FACTOR,
+        "commit.every_s": 0.05 * factor,
         "index.enabled": False,
         "sites.aliases": False,
         "sites.probe_after_pages": 0,
         "refresh.keep": True,
         # A collection that was never updated: nothing is due again.
         "refresh.least_s": 365 * DAY_S if settings.is_as_in_paper else DELAY_S,
-        "refresh.replan_s": FACTOR,
+        "refresh.replan_s": factor,
         "limits.seconds": settings.days * DAY_S,
-        "limits.slow_s": 15.0 * FACTOR,
-        "limits.parse_cpu_s": 10.0 * FACTOR,
+        "limits.slow_s": 15.0 * factor,
+        "limits.parse_cpu_s": 10.0 * factor,
     }
     if caches:
         flags |= {"signals.socket": str(caches[0].socket), "signals.proxy": f"127.0.0.1:{caches[0].port}"}
     if settings.is_as_in_paper:
         named = [f"{name}=127.0.0.1:{squid.port}" for name, squid in zip(CACHES, caches, strict=True)]
         # A real second, in which the cache stores the page.
-        flags |= {"signals.caches": named, "signals.not_cached": "visit", "signals.delay_s": FACTOR}
+        flags |= {"signals.caches": named, "signals.not_cached": "visit", "signals.delay_s": factor}
         flags["courtesy.robots"] = False  # the servers are ours; see `_spec`
     return configure(root, "main", None, {}, flags).config
 
@@ -370,7 +402,7 @@ async def _crawl(
         running = asyncio.create_task(crawler.run())
         user_task = asyncio.create_task(users.send_requests(clock)) if caches else None
         # `limits.seconds` ends the crawl; this is a guard, twice as long and a minute.
-        await asyncio.wait([running], timeout=2 * settings.days * DAY_S / FACTOR + 60)
+        await asyncio.wait([running], timeout=2 * settings.days * DAY_S / settings.scale.factor + 60)
         crawler.stop_now()
         await running
         if user_task is not None:

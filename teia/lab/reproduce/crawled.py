@@ -38,7 +38,7 @@ from teia.views.reports.source import Source, open_source
 
 COLLECTION = "world"
 PAGES = 6_000
-QUICK_PAGES = 800
+QUICK_PAGES = 240
 PAGES_PER_HOST = 50
 """Number of pages per host, about T8's: 676,261 documents on 14,068 servers."""
 

@@ -28,7 +28,7 @@ from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, Resul
 from teia.lib.message import Message
 
 SIZES = (10, 30, 100, 300, 1_000, 3_000, 10_000)
-QUICK_SIZES = (10, 100, 1_000)
+QUICK_SIZES = (10, 100, 300)
 LOOK_UPS, QUICK_LOOK_UPS = 2_000, 300
 JOINS, NODES_SAMPLED = 200, 200
 CHURN_NODES, QUICK_CHURN_NODES = 100, 20

@@ -31,8 +31,8 @@ from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
 from teia.lib.message import Message
 
-PAGES, QUICK_PAGES = 20_000, 2_000
-REAL_PAGES, QUICK_REAL_PAGES = 1_500, 200
+PAGES, QUICK_PAGES = 20_000, 1_000
+REAL_PAGES, QUICK_REAL_PAGES = 1_500, 100
 PAGES_PER_HOST = 50
 PROCESSES, QUICK_PROCESSES = (1, 2, 4, 8, 16, 32, 64), (1, 2, 4, 8)
 SHOWN, QUICK_SHOWN = (4, 16, 64), (4,)

@@ -47,7 +47,7 @@ class Size:
 
 # Section 4 of P's paper; QUICK has as many pages per server.
 PAPERS = Size(1_000_000, 2_000)
-QUICK = Size(20_000, 40)
+QUICK = Size(3_000, 6)
 
 
 def draw_paper_world(

@@ -32,10 +32,27 @@ BOUND = {"us": "127.81.0.1", "de": "127.82.0.1", "br": "127.83.0.1"}
 ISOLATED = "isolated"
 """Nodes that share not even NATS; with a shared NATS they would still coordinate leases of addresses."""
 
+STRATEGIES = (ISOLATED, "hash", "geo", "rtt")
+"""Names of `teia node --strategy`; the paper's are Isolado, DHT, GEO and RTT."""
+
 SEEDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class StudySize:
+    """Number and length of the rounds, the size of their worlds, and the strategies that real nodes follow."""
+
+    rounds: int
+    seconds: float
+    pages: int
+    hosts: int
+    strategies: tuple[str, ...] = STRATEGIES
+
+
+FULL = StudySize(30, 30.0, 12_000, 240)
+# A round starts three nodes, which takes longer than its four seconds.
+QUICK = StudySize(1, 4.0, 1_200, 60, ("hash", "geo"))
 WORLD: dict[str, Any] = {
-    "pages": 12_000,
-    "hosts": 240,
     "time_factor": 0,
     "errors.scale": 0,
     "robots.present": 0,
@@ -91,16 +108,20 @@ class RoundResult:
     """Id of the settings of this round; rounds of other settings are not mixed with it."""
 
 
-def study_id(seconds: float, seed: int) -> str:
+def study_id(size: StudySize, seed: int) -> str:
     """Return an id of all settings that make rounds comparable."""
-    text = json.dumps([WORLD, CRAWL, seconds, seed], sort_keys=True)
+    text = json.dumps([_world(size), CRAWL, size.seconds, seed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def round_world(seed: int, number: int) -> dict[str, Any]:
+def _world(size: StudySize) -> dict[str, Any]:
+    return {**WORLD, "pages": size.pages, "hosts": size.hosts}
+
+
+def round_world(seed: int, number: int, size: StudySize) -> dict[str, Any]:
     """Return the world of a round; every round has its own."""
     # Seeds of two studies have no world in common below 1,000 rounds.
-    return {"seed": seed * 1_000 + number, **WORLD}
+    return {"seed": seed * 1_000 + number, **_world(size)}
 
 
 class FinishedRounds:
@@ -128,12 +149,12 @@ class FinishedRounds:
         new.replace(path)
 
 
-def run_round(strategy: str, number: int, seconds: float, seed: int) -> RoundResult:
+def run_round(strategy: str, number: int, size: StudySize, seed: int) -> RoundResult:
     """Let three nodes crawl the world of a round."""
     with TemporaryDirectory(prefix="teia-reproduce-") as name:
         folder = Path(name)
         spec, log = folder / "world.toml", folder / "requests.jsonl"
-        spec.write_text(format_toml(round_world(seed, number)), encoding="utf-8")
+        spec.write_text(format_toml(round_world(seed, number, size)), encoding="utf-8")
         flags = ("--spec", str(spec), "--port", "0", "--dns-address", "127.77.255.53:0", "--log", str(log))
         with lab_process(*flags) as ready:
             world = World(WorldSpec.load(spec), epoch_s=0.0, port=ready["port"])
@@ -144,8 +165,8 @@ def run_round(strategy: str, number: int, seconds: float, seed: int) -> RoundRes
             nodes = {region: node_flags(region, strategy, countries) for region in REGIONS}
             # The time of a round begins with its first request, because nodes take different times to join.
             has_started, isolated = (lambda: log.stat().st_size > 0), strategy == ISOLATED
-            asyncio.run(run_nodes(folder, settings, nodes, WallClock(), seconds, has_started, isolated=isolated))
-        return measure_round(strategy, number, folder, seconds, study_id(seconds, seed))
+            asyncio.run(run_nodes(folder, settings, nodes, WallClock(), size.seconds, has_started, isolated=isolated))
+        return measure_round(strategy, number, folder, size.seconds, study_id(size, seed))
 
 
 def node_flags(region: str, strategy: str, countries: Path) -> list[str]:

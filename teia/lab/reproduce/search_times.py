@@ -21,8 +21,8 @@ from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Results, Tab
 from teia.lab.reproduce.types import HTML_PAGES as THEIR_PAGES
 from teia.lab.reproduce.types import INDEX_S, INSERT_S, SELECT_S, SORTER_DATA_BYTES, SORTER_INDEX_BYTES
 
-PAGES, QUICK_PAGES = 100_000, 5_000
-EACH, QUICK_EACH = 20, 5
+PAGES, QUICK_PAGES = 100_000, 1_000
+EACH, QUICK_EACH = 20, 2
 CELLS = 4
 
 

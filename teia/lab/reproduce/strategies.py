@@ -23,14 +23,21 @@ from teia.errors import LabError
 from teia.lab.measure.comparing import describe, mann_whitney, t_test
 from teia.lab.reproduce.crawled import settings_lines, world_lines
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
-from teia.lab.reproduce.rounds import CRAWL, ISOLATED, FinishedRounds, RoundResult, round_world, run_round, study_id
+from teia.lab.reproduce.rounds import (
+    CRAWL,
+    FULL,
+    ISOLATED,
+    QUICK,
+    STRATEGIES,
+    FinishedRounds,
+    RoundResult,
+    StudySize,
+    round_world,
+    run_round,
+    study_id,
+)
 from teia.lab.reproduce.strategy_model import NEAR, StudyConditions, model_rounds
 
-STRATEGIES = (ISOLATED, "hash", "geo", "rtt")
-"""Names of `teia node --strategy`; the paper's are Isolado, DHT, GEO and RTT."""
-
-ROUNDS, QUICK_ROUNDS = 30, 2
-SECONDS, QUICK_SECONDS = 30.0, 10.0
 # Attempts at a round before its failure ends the study.
 TRIES = 3
 
@@ -107,17 +114,17 @@ CONDITIONS = {
     "both, as for the real nodes": StudyConditions(hosted=EVENLY, near=0.1),
     "geo refuses other countries": StudyConditions(geo_drops=True),
 }
-QUICK_MODEL_ROUNDS = 3
+MODEL_ROUNDS, QUICK_MODEL_ROUNDS = 30, 3
 Rounds = Mapping[str, Sequence[RoundResult]]
 
 
 def _input_lines(run: ExperimentInput) -> Iterator[str]:
     """Yield the settings of the nodes, and the worlds of all rounds."""
-    wanted, seconds = (QUICK_ROUNDS, QUICK_SECONDS) if run.quick else (ROUNDS, SECONDS)
-    yield f"{seconds:g}"
+    size = QUICK if run.quick else FULL
+    yield f"{size.seconds:g}"
     yield from settings_lines(CRAWL)
-    for number in range(wanted):
-        yield from world_lines(round_world(run.seed, number))
+    for number in range(size.rounds):
+        yield from world_lines(round_world(run.seed, number, size))
 
 
 @experiment(
@@ -128,55 +135,62 @@ def _input_lines(run: ExperimentInput) -> Iterator[str]:
 )
 def strategies(run: ExperimentInput) -> Results:
     """Run the missing rounds and compare the strategies as the paper does."""
-    wanted, seconds = (QUICK_ROUNDS, QUICK_SECONDS) if run.quick else (ROUNDS, SECONDS)
-    saved = FinishedRounds(run.out, study_id(seconds, run.seed))
+    size = QUICK if run.quick else FULL
+    saved = FinishedRounds(run.out, study_id(size, run.seed))
     try:
-        run_missing_rounds(run, saved, wanted, seconds)
+        run_missing_rounds(run, saved, size)
     except KeyboardInterrupt:
         run.progress("A12: interrupted; run the same command to continue with the missing rounds")
-    found = complete_rounds(saved.all())
-    if not found["rtt"]:
+    found = complete_rounds(saved.all(), size.strategies)
+    if not _count(found):
         raise LabError("no round was completed with all strategies; run the same command to continue")
-    made = {name: model_rounds(each, STRATEGIES, QUICK_MODEL_ROUNDS if run.quick else ROUNDS, run.seed)
+    made = {name: model_rounds(each, STRATEGIES, QUICK_MODEL_ROUNDS if run.quick else MODEL_ROUNDS, run.seed)
             for name, each in CONDITIONS.items()}  # fmt: skip
     yield model_table(made[PAPERS])
     yield from test_tables("model-", ", under the paper's conditions", made[PAPERS], varies=False)
     yield order_table(made)
-    yield statistics_table(found, seconds, wanted)
-    yield from test_tables("", " of the real nodes", found, varies=True)
+    yield statistics_table(found, size)
+    # One round cannot be tested for a difference.
+    if _count(found) > 1:
+        yield from test_tables("", " of the real nodes", found, varies=True)
     yield repeated_table(found)
     # The paper's figures 29 to 32, in this order.
     for number, name in enumerate(("pages", "domains", "kilobytes", "capture time, s"), 29):
         yield cumulative_figure(number, name, found)
 
 
-def run_missing_rounds(run: ExperimentInput, saved: FinishedRounds, wanted: int, seconds: float) -> None:
+def run_missing_rounds(run: ExperimentInput, saved: FinishedRounds, size: StudySize) -> None:
     """Run the missing rounds one by one, with the strategies of each in random order."""
     finished = {(each.number, each.strategy) for each in saved.all()}
-    for number in range(wanted):
+    for number in range(size.rounds):
         # In random order, so that a machine that becomes slower or faster favours no strategy.
-        for strategy in run.random(12, number).permutation(np.array(STRATEGIES)).tolist():
+        for strategy in run.random(12, number).permutation(np.array(size.strategies)).tolist():
             if (number, strategy) not in finished:
-                run.progress(f"A12: round {number + 1} of {wanted}, {strategy}")
-                saved.save(_run_with_retries(run, strategy, number, seconds))
+                run.progress(f"A12: round {number + 1} of {size.rounds}, {strategy}")
+                saved.save(_run_with_retries(run, strategy, number, size))
 
 
-def _run_with_retries(run: ExperimentInput, strategy: str, number: int, seconds: float) -> RoundResult:
+def _run_with_retries(run: ExperimentInput, strategy: str, number: int, size: StudySize) -> RoundResult:
     """Run a round; if it fails because of a node, report that and run it again."""
     for _ in range(TRIES - 1):
         try:
-            return run_round(strategy, number, seconds, run.seed)
+            return run_round(strategy, number, size, run.seed)
         except LabError as error:
             run.progress(f"A12: repeated, because {error}")
-    return run_round(strategy, number, seconds, run.seed)
+    return run_round(strategy, number, size, run.seed)
 
 
-def complete_rounds(rounds: Sequence[RoundResult]) -> dict[str, list[RoundResult]]:
-    """Return, by strategy, the rounds that were finished with all strategies."""
-    by_strategy = {name: {each.number: each for each in rounds if each.strategy == name} for name in STRATEGIES}
+def complete_rounds(rounds: Sequence[RoundResult], wanted: Sequence[str] = STRATEGIES) -> dict[str, list[RoundResult]]:
+    """Return, by strategy, the rounds that were finished with all strategies that are wanted."""
+    by_strategy = {name: {each.number: each for each in rounds if each.strategy == name} for name in wanted}
     # Samples of equal size from the same worlds, or the tests would compare different rounds.
     common = sorted(set.intersection(*(set(each) for each in by_strategy.values())))
     return {name: [each[number] for number in common] for name, each in by_strategy.items()}
+
+
+def _count(found: Rounds) -> int:
+    """Return the number of rounds, which all strategies have in common."""
+    return min(map(len, found.values()))
 
 
 def _samples(found: Rounds, measure: str) -> dict[str, list[float]]:
@@ -191,7 +205,7 @@ def model_table(found: Rounds) -> Table:
         for strategy, published in zip(STRATEGIES, DESCRIBED[measure], strict=True)
     ]
     note = (
-        f"Computed: {len(found['rtt'])} rounds of 40 minutes, three crawlers with one download at a time, 60 s between"
+        f"Computed: {_count(found)} rounds of 40 minutes, three crawlers with one download at a time, 60 s between"
         " requests to a server, the paper's five seeds. Response times are drawn from table 2; in the own region"
         f" {NEAR:.2f} times as long, as the medians of GEO and Isolado are; 85% of the sites are in the United States."
         f" {_verdict(found)} Our crawlers do ten times"
@@ -240,10 +254,12 @@ def order_table(made: Mapping[str, Rounds]) -> Table:
     return Table("order", title, ("conditions", "strategy"), tuple(rows), note=note)
 
 
-def statistics_table(found: Rounds, seconds: float, wanted: int) -> Table:
+def statistics_table(found: Rounds, size: StudySize) -> Table:
     rows = []
     for measure in MEASURES:
         for strategy, published in zip(STRATEGIES, DESCRIBED[measure], strict=True):
+            if strategy not in found:
+                continue
             sample = describe(_samples(found, measure)[strategy])
             ours = (sample.mean, sample.median, sample.deviation, sample.w, sample.p)
             rows += [
@@ -252,12 +268,12 @@ def statistics_table(found: Rounds, seconds: float, wanted: int) -> Table:
                 if value is not None
             ]
     note = (
-        f"Ours: {len(found['rtt'])} rounds of {seconds:g} s for each strategy, all three nodes together; theirs: 30"
-        " of 40 minutes. A page that several nodes fetched counts once. hash is the paper's DHT. In this world near"
+        f"Ours: {_count(found)} rounds of {size.seconds:g} s for each strategy, all three nodes together; theirs:"
+        " 30 of 40 minutes. A page that several nodes fetched counts once. hash is the paper's DHT. In this world near"
         " servers are fast by construction, and there are as many in each region; the table of places shows what"
         " that decides. All nodes ran on one machine, together with its other load."
     )
-    cut = f"{len(found['rtt'])} of {wanted} rounds of the real nodes" if len(found["rtt"]) < wanted else ""
+    cut = f"{_count(found)} of {size.rounds} rounds of the real nodes" if _count(found) < size.rounds else ""
     columns = ("measure", "strategy", "statistic")
     return Table("described", "Real nodes: the rounds (table 2)", columns, tuple(rows), note=note, varies=True, cut=cut)
 
@@ -282,11 +298,11 @@ def test_table(
         samples = _samples(found, measure)
         others = published.get(measure, (None,) * len(PAIRS))
         for (one, another), other in zip(PAIRS, others, strict=True):
-            value = test(samples[one], samples[another])
+            value = test(samples[one], samples[another]) if {one, another} <= samples.keys() else None
             if value is not None:
                 rows.append(ResultRow((measure, f"{one} and {another}"), value, other))
     # The smallest two-sided p of ranks: 2 of the C(2n, n) possible orders are the extreme ones.
-    number = len(found["rtt"])
+    number = _count(found)
     note = (
         f"The probability that samples as different as these come from equally good strategies. With {number}"
         f" rounds of each, ranks cannot make it less than {min(1.0, 2 / comb(2 * number, number)):.2g}."

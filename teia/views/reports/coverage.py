@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from teia.frontier.tables.counts import SourceCounts, pages_by_source
 from teia.lib.message import Message
@@ -92,10 +92,10 @@ class Coverage:
             " low. The requests of a proxy's users and lists of hosts depend less on links. (2) All pages of a host"
             " are equally likely to be in one of the lists; deep and new pages are not, which also makes it too low."
             " (3) The site does not change meanwhile, and each page has one URL: duplicate URLs of a page make it too"
-            " high. (4) Queued URLs fail as often as visited ones that are as deep; early in a crawl they fail more"
-            " often, which makes it too high. (5) Links of pages that only the other list names count as links. (6) A"
-            " list of everything gives an estimate of what it lists; a page that is in neither list, on a host with"
-            " one list, cannot be estimated."
+            " high. (4) From the visited URLs that are as deep as the queue to the queue, the share of failures grows"
+            " as much as from all visited URLs to those. (5) Links of pages that only the other list names count as"
+            " links. (6) A list of everything gives an estimate of what it lists; a page that is in neither list, on a"
+            " host with one list, cannot be estimated."
         ),
         Message(
             "The interval covers random error only, not violated assumptions. For hosts with a few dozen pages of"
@@ -152,11 +152,20 @@ def _counts(cell: OpenCell) -> Iterator[SourceCounts]:
     return pages_by_source(cell.frontier, PAGE_TYPES)
 
 
-def _page_shares(by_host: Sequence[Sequence[SourceCounts]]) -> dict[Kind, float]:
-    """Return the share of pages among visited URLs of the whole collection, by their kinds of sources.
+class _PageShare(NamedTuple):
+    """The share of pages among the visited URLs of a collection with some kinds of sources.
 
-    Visits as deep as the queue count most: home pages and menus fail less often than what is left.
+    `drift` is how much less it is among those as deep as the queue: home pages and menus fail less often than deeper
+    URLs. `variance` is that of the drift.
     """
+
+    overall: float
+    drift: float
+    variance: float
+
+
+def _page_shares(by_host: Sequence[Sequence[SourceCounts]]) -> dict[Kind, _PageShare]:
+    """Return the share of pages among visited URLs of the whole collection, by their kinds of sources."""
     visited: defaultdict[Kind, Counter[str]] = defaultdict(Counter)
     for each in chain.from_iterable(by_host):
         visited[each.followed, each.others].update({name: getattr(each, name) for name in _VISITED})
@@ -164,7 +173,9 @@ def _page_shares(by_host: Sequence[Sequence[SourceCounts]]) -> dict[Kind, float]
     for kind, number in visited.items():
         # Half a page more: without any visit, all queued URLs are taken for pages.
         overall = (number["pages"] + 0.5) / (number["pages"] + number["failed"] + 0.5)
-        shares[kind] = _share(number["deep_pages"], number["deep_failed"], overall)
+        deep = _share(number["deep_pages"], number["deep_failed"], overall)
+        variance = deep * (1 - deep) / (number["deep_pages"] + number["deep_failed"] + PRIOR_VISITS)
+        shares[kind] = _PageShare(overall, overall - deep, variance)
     return shares
 
 
@@ -176,25 +187,31 @@ def _share(pages: int, failed: int, prior: float) -> float:
 class _HostLists:
     """One host without its estimate, and the two lists of its pages.
 
-    Some queued URLs are no pages. Each counts as the share of pages among visited URLs as deep, with the same kinds of
-    sources: the host's own, and the collection's as if it came from `PRIOR_VISITS` visits.
+    Some queued URLs are no pages. Each counts as the share of pages among visited URLs with the same kinds of sources:
+    the host's own, and the collection's as if it came from `PRIOR_VISITS` visits. The share becomes less with depth,
+    and of equally deep URLs those are found first that more pages lead to. So the queue is taken to differ from deep
+    visits as much as these differ from all visits, give or take half of that.
     """
 
     row: HostCoverage
     lists: CaptureLists
 
     @classmethod
-    def of(cls, host_counts: Sequence[SourceCounts], shares: Mapping[Kind, float]) -> _HostLists:
+    def of(cls, host_counts: Sequence[SourceCounts], shares: Mapping[Kind, _PageShare]) -> _HostLists:
         pages: defaultdict[Kind, float] = defaultdict(float)
         known: defaultdict[Kind, int] = defaultdict(int)
         variance = 0.0
         for each in host_counts:
-            kind, visited = (each.followed, each.others), each.deep_pages + each.deep_failed + PRIOR_VISITS
-            share = _share(each.deep_pages, each.deep_failed, shares[kind])
+            kind, visited = (each.followed, each.others), each.pages + each.failed + PRIOR_VISITS
+            overall, drift, of_drift = shares[kind]
+            share = min(1.0, max(0.0, _share(each.pages, each.failed, overall) - 2 * drift))
             known[kind], pages[kind] = each.pages + each.queued, each.pages + share * each.queued
             if any(kind):
-                # Of the number of pages among so many, and of the share itself.
+                # Of the number of pages among so many, of the share itself, and of the drift: two steps of it are
+                # taken, one of which is uncertain by half. Part of its error is the share's, so it counts twice, not
+                # four times.
                 variance += share * (1 - share) * each.queued * (1 + each.queued / visited)
+                variance += (drift**2 / 4 + 2 * of_drift) * each.queued**2
         both, known_both = pages[True, True], known[True, True]
         row = HostCoverage(
             host_counts[0].host,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 from teia.lab.reproduce.cache_parasite import (
+    FULL,
+    QUICK,
     ParasiteResult,
     ParasiteSettings,
     Users,
@@ -46,33 +49,34 @@ def test_the_table_counts_as_the_paper_does() -> None:
 def test_what_is_served_through_is_an_update_under_the_papers_conditions() -> None:
     counts = {"updated": 85, "new": 5, "discarded": 4, "repeated": 2, "not_cached": 9}
     result = ParasiteResult(0.6, 0.7, 100, counts, 107, served_through=4, from_caches=90)
-    rows = {row.labels: row for row in paper_table(result).rows}
+    rows = {row.labels: row for row in paper_table(result, QUICK).rows}
     assert [rows[name, "share"].ours for name in CLASSES] == [0.89, 0.06, 0.05]
     assert [rows[name, "share"].other for name in CLASSES] == [0.89, 0.057, 0.053]
     assert rows["served through", "number"].ours == 4
 
 
 def test_users_of_the_papers_conditions_request_every_page_and_few_twice() -> None:
-    settings = ParasiteSettings(1, 4.0, True, is_as_in_paper=True)
+    settings = ParasiteSettings(1, QUICK, True, is_as_in_paper=True)
     urls = [f"http://a.test/{number}" for number in range(400)]
     users = Users([1, 2], urls, np.ones(400), settings)
     requested = list(users.pages())
     assert set(requested) == set(urls)
     assert 0.03 <= 1 - len(urls) / len(requested) <= 0.09
-    by_popularity = Users([1], urls, np.ones(400), ParasiteSettings(1, 4.0, True))
+    by_popularity = Users([1], urls, np.ones(400), ParasiteSettings(1, QUICK, True))
     assert len(list(islice(by_popularity.pages(), 500))) == 500
 
 
 def test_a_crawl_without_signals_has_a_table_too() -> None:
     empty = ParasiteResult(0.5, 0.5, 0, {}, 0)
     assert all(row.ours == 0 for row in announcements_table(empty).rows if row.labels[1] == "share")
-    assert [row.difference for row in gain_table(empty, empty, 1.0).rows] == [0.0, 0.0, 0.0]
+    assert [row.difference for row in gain_table(empty, empty, QUICK).rows] == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_parasite_renews_copies_at_no_cost_to_servers(tmp_path: Path) -> None:
-    """C7, with a real Squid; two crawls of six days of the web, a little over two minutes."""
+def test_the_parasite_renews_copies_at_no_cost_to_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C7, with a real Squid, on the clock of a full run; two crawls of six days of the web, over two minutes."""
+    monkeypatch.setattr("teia.lab.reproduce.cache_parasite.QUICK", replace(FULL, days=6.0))
     run = ExperimentInput(1, True, tmp_path, lambda _: None)
     papers, first, second = [table for table in cache_parasite.body(run) if isinstance(table, Table)]
     shares = {row.labels[0]: row for row in papers.rows if row.labels[1] == "share"}

@@ -12,7 +12,7 @@ import pytest
 from teia.clock import VirtualClock
 from teia.errors import LabError
 from teia.lab.measure.comparing import describe, mann_whitney, t_test
-from teia.lab.reproduce import collectors, parallel_crawlers, rounds, strategies
+from teia.lab.reproduce import parallel_crawlers, rounds, strategies
 from teia.lab.reproduce.collectors import (
     CollectorsResult,
     NodesResult,
@@ -23,9 +23,16 @@ from teia.lab.reproduce.collectors import (
 )
 from teia.lab.reproduce.parallel_crawlers import Study, world_spec
 from teia.lab.reproduce.registry import ExperimentInput, Figure, Table, compute_digest
-from teia.lab.reproduce.rounds import FinishedRounds, RoundResult, compute_measures, study_id
+from teia.lab.reproduce.rounds import (
+    STRATEGIES,
+    FinishedRounds,
+    RoundResult,
+    StudySize,
+    compute_measures,
+    study_id,
+)
 from teia.lab.reproduce.runner import reproduce, summary
-from teia.lab.reproduce.strategies import DESCRIBED, MANN_WHITNEY, PAIRS, STRATEGIES, T_TESTS, complete_rounds
+from teia.lab.reproduce.strategies import DESCRIBED, MANN_WHITNEY, PAIRS, T_TESTS, complete_rounds
 from teia.lab.reproduce.strategy_model import StudyConditions, StudyRound, draw_web, model_rounds
 from teia.lab.world.spec import WorldSpec
 from tests.conftest import missing
@@ -44,7 +51,8 @@ def made(strategy: str, number: int, study: str = "s", pages: int = 100) -> Roun
 
 
 def shorten_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute one round under the paper's conditions, where a test is about the rounds of real nodes."""
+    """Compute one round under the paper's conditions, where a test is about the rounds of real nodes, which are two."""
+    monkeypatch.setattr(strategies, "QUICK", replace(rounds.QUICK, rounds=2, strategies=STRATEGIES))
     monkeypatch.setattr(strategies, "QUICK_MODEL_ROUNDS", 1)
     monkeypatch.setattr(strategies, "CONDITIONS", {strategies.PAPERS: StudyConditions()})
 
@@ -82,7 +90,7 @@ def test_finished_rounds_are_kept_and_those_of_other_settings_are_not_mixed_in(t
         kept.save(each)
     (tmp_path / "A12-rounds-s" / "007-geo.json").write_text('{"strategy": "geo"')
     assert FinishedRounds(tmp_path, "s").all() == [made("rtt", 0), made("rtt", 1)]
-    assert study_id(30.0, 1) != study_id(10.0, 1) != study_id(10.0, 2)
+    assert study_id(rounds.FULL, 1) != study_id(rounds.QUICK, 1) != study_id(rounds.QUICK, 2)
 
 
 def mean_pages(conditions: StudyConditions, rounds_made: int) -> dict[str, float]:
@@ -121,10 +129,10 @@ def test_a_study_that_was_cut_says_so(tmp_path: Path, monkeypatch: pytest.Monkey
     """A report of 13 of 30 rounds called itself full."""
     shorten_model(monkeypatch)
 
-    def run_round(strategy: str, number: int, seconds: float, seed: int) -> RoundResult:
+    def run_round(strategy: str, number: int, size: StudySize, seed: int) -> RoundResult:
         if number == 1:
             raise KeyboardInterrupt
-        return made(strategy, number, study_id(seconds, seed))
+        return made(strategy, number, study_id(size, seed))
 
     monkeypatch.setattr(strategies, "run_round", run_round)
     report = reproduce(["A12"], seed=1, quick=True, out=tmp_path, clock=VirtualClock(), progress=print)
@@ -132,19 +140,19 @@ def test_a_study_that_was_cut_says_so(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "cut short: A12 (1 of 2 rounds of the real nodes)" in text
     assert summary(report)["experiments"][0]["cut"] == "1 of 2 rounds of the real nodes"
     whole = {name: [made(name, number) for number in range(2)] for name in STRATEGIES}
-    assert not strategies.statistics_table(whole, 10.0, 2).cut
+    assert not strategies.statistics_table(whole, replace(rounds.QUICK, rounds=2, strategies=STRATEGIES)).cut
 
 
 def test_a_second_call_makes_only_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shorten_model(monkeypatch)
     asked: list[tuple[str, int]] = []
 
-    def run_round(strategy: str, number: int, seconds: float, seed: int) -> RoundResult:
+    def run_round(strategy: str, number: int, size: StudySize, seed: int) -> RoundResult:
         asked.append((strategy, number))
         if len(asked) == 3:
             raise KeyboardInterrupt
         pages = 100 + 50 * STRATEGIES.index(strategy) + number
-        return replace(made(strategy, number, study_id(seconds, seed), pages), domains=len(asked))
+        return replace(made(strategy, number, study_id(size, seed), pages), domains=len(asked))
 
     monkeypatch.setattr(strategies, "run_round", run_round)
     run = ExperimentInput(1, True, tmp_path, print)
@@ -170,10 +178,10 @@ def test_a_round_that_fails_is_repeated_and_reported(tmp_path: Path, monkeypatch
     reports: list[str] = []
     failures = [LabError("a node died"), LabError("a node died")]
 
-    def run_round(strategy: str, number: int, seconds: float, seed: int) -> RoundResult:
+    def run_round(strategy: str, number: int, size: StudySize, seed: int) -> RoundResult:
         if failures:
             raise failures.pop()
-        return made(strategy, number, study_id(seconds, seed))
+        return made(strategy, number, study_id(size, seed))
 
     monkeypatch.setattr(strategies, "run_round", run_round)
     list(strategies.strategies.body(ExperimentInput(1, True, tmp_path, reports.append)))
@@ -207,9 +215,8 @@ def test_the_world_of_a_round_has_three_regions() -> None:
 def test_three_nodes_in_three_regions_are_faster_near_by(monkeypatch: pytest.MonkeyPatch) -> None:
     """A12: by geography servers are captured in less time than by hash, and nothing is fetched twice."""
     missing_nats()
-    monkeypatch.setitem(rounds.WORLD, "pages", 1_200)
-    monkeypatch.setitem(rounds.WORLD, "hosts", 60)
-    hashed, geo = (rounds.run_round(strategy, 0, 8.0, 1) for strategy in ("hash", "geo"))
+    size = replace(rounds.QUICK, seconds=8.0)
+    hashed, geo = (rounds.run_round(strategy, 0, size, 1) for strategy in ("hash", "geo"))
     assert min(hashed.pages, geo.pages) > 20
     assert geo.capture_s < hashed.capture_s
     assert (hashed.repeated, geo.repeated) == (0, 0)
@@ -260,17 +267,6 @@ def _modes(seed: int) -> Table:
     return parallel_crawlers.modes_table(_study(seed))
 
 
-@pytest.mark.slow
-def test_three_real_nodes_do_what_the_model_says_of_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A16, A3: everything is found, nothing fetched twice."""
-    missing_nats()
-    monkeypatch.setattr(parallel_crawlers, "QUICK_REAL_PAGES", 120)
-    rows = rows_of([parallel_crawlers.nodes_table(ExperimentInput(1, True, Path(), print))], "nodes")
-    assert rows[("coverage",)] == (1, 1)
-    assert rows[("overlap",)] == (0, 0)
-    assert rows[("messages to NATS per page",)][0] > 0
-
-
 # -- C8 ----------------------------------------------------------------------------------------------------------------
 
 
@@ -300,19 +296,3 @@ def test_nodes_are_measured_when_all_of_them_work() -> None:
     assert measure_nodes(2, early + late, 16.0) == NodesResult(2, 60 * 48 / 16, 64)
     with pytest.raises(LabError, match="too little"):
         measure_nodes(20, early, 16.0)
-
-
-@pytest.mark.slow
-def test_five_times_the_collectors_collect_five_times_as_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C8: the rate grows with the collectors, because they wait for servers and not for the scheduler."""
-    missing_nats()
-    monkeypatch.setattr(collectors, "LATENCY_S", 0.5)
-    monkeypatch.setattr(collectors, "QUICK_SECONDS", 5.0)
-    found = list(collectors.collectors.body(ExperimentInput(1, True, tmp_path, print)))
-    rates = [rate for rate, _ in rows_of(found, "rates").values()]
-    assert rates[1] / rates[0] == pytest.approx(5, rel=0.2)
-    alone, two = (rate for rate, _ in rows_of(found, "nodes").values())
-    assert two / alone == pytest.approx(2, rel=0.25), "two nodes of five collectors each, beside one"
-    latencies = rows_of(found, "latencies")
-    assert latencies["25", "scheduler, s"][1] == 0.02
-    assert latencies["25", "scheduler, s"][0] < 0.1

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from teia.lab.reproduce import crawled
-from teia.lab.reproduce.catalogue import EXPERIMENTS
-from teia.lab.reproduce.registry import ExperimentInput, Figure, Table
 from teia.lab.reproduce.sessions import error_table, reference_figure, size_table
 from teia.lab.reproduce.statuses import PAGES_PER_HOST, PUBLISHED, WORLD, status_table
 from teia.lab.reproduce.types import IndexedWorld, space_table, time_table
@@ -23,11 +19,6 @@ from teia.views.reports.outcomes import OutcomeRow, Outcomes
 from teia.views.reports.servers import part_holding
 from teia.views.reports.space import BytesRow, SpaceReport
 from teia.views.reports.types import TypeRow, Types
-
-
-def results(mission_id: str, monkeypatch: pytest.MonkeyPatch, pages: int = 150) -> tuple[Table | Figure, ...]:
-    monkeypatch.setattr(crawled, "QUICK_PAGES", pages)
-    return tuple(EXPERIMENTS[mission_id].body(ExperimentInput(1, True, Path(), print)))
 
 
 def test_published_statuses_are_those_of_the_paper() -> None:
@@ -114,32 +105,3 @@ def test_index_of_a_crawl_stands_beside_the_papers() -> None:
     assert times["sorting and indexing 1,000 pages, s"].ours == 50
     assert times["sorting and indexing 1,000 pages, s"].other == pytest.approx(1000 * 6_333.98 / 609_212)
     assert times["pages a second"].ours == 5
-
-
-@pytest.mark.slow
-def test_t8_tells_the_failures_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = results("T8", monkeypatch)
-    statuses = next(each for each in found if each.name == "statuses")
-    assert isinstance(statuses, Table)
-    ours = {row.labels[0]: row.ours for row in statuses.rows}
-    assert ours["200"] == pytest.approx(85, abs=10)
-    assert sum(ours.values()) == pytest.approx(100)
-    assert ours["302"] > 0 < ours["-11"]
-    assert {each.name for each in found} == {"statuses", "servers", "over-time", "rates"}
-    assert all(each.varies for each in found)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mission_id", "names"),
-    [
-        ("C5", {"size", "servers", "errors", "references", "references-per-url", "rates"}),
-        ("F9", {"types", "space", "times"}),
-    ],
-)
-def test_every_table_of_the_paper_has_numbers_of_ours(
-    monkeypatch: pytest.MonkeyPatch, mission_id: str, names: set[str]
-) -> None:
-    found = results(mission_id, monkeypatch)
-    assert {each.name for each in found} == names
-    assert all(any(row.ours for row in each.rows) for each in found if isinstance(each, Table))

@@ -14,7 +14,6 @@ from teia.lab.reproduce.polite_scheduling import (
     PUBLISHED_EXCESS,
     Worlds,
     observations,
-    polite_scheduling,
     printed_budget,
 )
 from teia.lab.reproduce.refresh_worlds import UNITS, Size, draw_paper_world, one_day
@@ -24,7 +23,7 @@ from teia.refresh.model import DAY_S
 from teia.refresh.scenario import draw_world
 
 RUN = ExperimentInput(1, True, Path(), lambda _: None)
-SIZE = Size(20_000, 40)
+SIZE = Size(4_000, 8)
 
 
 @pytest.mark.heavy
@@ -91,21 +90,3 @@ def test_a_periodic_crawler_goes_up_and_down_and_an_incremental_one_keeps_its_le
     assert levels["periodic, shadowed", "mean"] < levels["periodic", "mean"]
     assert levels["incremental, EDF", "mean"] > levels[alike, "mean"] + 0.02
     assert compute_digest(results) == compute_digest(list(periodic.body(RUN)))
-
-
-@pytest.mark.slow
-def test_the_whole_experiment_runs_in_small() -> None:
-    """P6, as `teia lab reproduce P6 --quick` does."""
-    results = {result.name: result for result in polite_scheduling.body(RUN)}
-    assert set(results) >= {
-        "figure1",
-        "figure1-hour",
-        "figure2-day",
-        "observations",
-        "weights",
-        "many-days",
-        "transport",
-    }
-    observed = results["observations"]
-    assert isinstance(observed, Table)
-    assert all(row.ours > 0 for row in observed.rows if row.labels[3] != "PSP over InfCrawlers")

@@ -87,19 +87,21 @@ def proxy_requests(live: list[int], seed: int) -> list[int]:
     return sorted({live[index] for index in draw.choice(len(live), 60, p=weights / weights.sum())})
 
 
-def test_interval_contains_the_truth_in_nine_of_ten_lab_worlds(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("visited", "first"), [(0.3, 100), (0.4, 200), (0.7, 0)])
+def test_interval_contains_the_truth_in_nine_of_ten_lab_worlds(tmp_path: Path, visited: float, first: int) -> None:
     """Half of the worlds have a sitemap of 40% of their pages, half a proxy; 14% of their URLs fail.
 
-    70% of the URLs were visited, about as CoBWeb's session ended.
+    CoBWeb's session ended when 70% of the URLs were visited. Before, the queue has more URLs that fail than the visits
+    show: the interval held 39 of 50 times after 30% of the visits.
     """
     crawl = LabCrawl(tmp_path)
     truth: dict[str, int] = {}
     with crawl.frontier.transaction():
-        for seed in range(WORLDS):
+        for seed in range(first, first + WORLDS):
             world = World(WorldSpec.from_values({**SPEC, "seed": seed}), epoch_s=0.0, port=80)
             (space,) = world.spaces
             assert space.host.name not in truth
-            crawl.fetch(world, 0.7)
+            crawl.fetch(world, visited)
             live = [slot for slot in range(space.size) if space.kind(slot) in LIVE]
             listed = [slot for slot in live if sitemaps.is_listed(space, slot, SITEMAP_SHARE)]
             is_proxy = seed % 2 == 1

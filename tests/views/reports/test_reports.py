@@ -197,14 +197,15 @@ def test_growth_counts_urls_by_when_they_were_found_and_first_fetched(source: So
 def test_coverage_of_a_host_with_two_lists(source: Source) -> None:
     """a.test: 4 by links (one of them waits), 3 by its sitemap, 2 by both; b.test and c.test have no sitemap.
 
-    Of what links alone found, 3 of 7 visited URLs are pages: 2 of 6 as deep as the one that waits, none of 2 on a.test.
-    So it counts as 5 * s / (2 + 5) with s = (2 + 5 * 3.5 / 7.5) / (6 + 5): 0.28 pages. 4.28 pages are known, and
-    1.28 * 1 / (2 + 1) are on neither list.
+    Of what links alone found, 3 of 7 visited URLs are pages: 2 of 6 as deep as the one that waits, 1 of 3 on a.test. So
+    it counts as (1 + 5 * s) / (3 + 5) with s = 3.5 / 7.5, less 2 * (s - (2 + 5 * s) / (6 + 5)): 0.27 pages. 4.27 pages
+    are known, and 1.27 * 1 / (2 + 1) are on neither list.
     """
     found = coverage(source)
     row = next(each for each in found.by_host if each.host == "a.test")
     assert (row.held, row.by_links, row.by_sitemaps, row.by_both) == (4, 4, 3, 2)
-    known = 4 + 5 * (2 + 5 * 3.5 / 7.5) / 11 / 7
+    share = 3.5 / 7.5
+    known = 4 + (1 + 5 * share) / 8 - 2 * (share - (2 + 5 * share) / 11)
     assert row.estimate == round(known + (known - 3) / 3, 1) == 4.7
     assert row.coverage == pytest.approx(4 / (known + (known - 3) / 3))
     assert row.low is not None
