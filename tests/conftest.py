@@ -100,13 +100,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
         for item in items:
             quick.with_few_examples(item)
-    items.sort(key=lambda item: -durations.known().get(item.location[0], 0.0))
+    items.sort(key=lambda item: -durations.known().get(item.nodeid.partition("::")[0], 0.0))
+
+
+def pytest_collection() -> None:
+    """Collect no garbage while tests are collected: there is hardly any."""
+    gc.disable()
 
 
 def pytest_collection_finish() -> None:
     """Thousands of tests stay as long as the process: the collector of garbage need not walk over them each time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -139,7 +139,7 @@ def running(crawled_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if not Path(CHROMIUM).exists():
-        missing("chromium is not installed")
+        missing("chromium-headless-shell is not installed")
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=CHROMIUM)
         yield opened

@@ -37,7 +37,7 @@ def demo(left: Left, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if not Path(CHROMIUM).exists():
-        missing("chromium is not installed")
+        missing("chromium-headless-shell is not installed")
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=CHROMIUM)
         yield opened

@@ -116,7 +116,7 @@ def _evil_web(port: int, asked: list[str]) -> http.server.ThreadingHTTPServer:
 def browser() -> Iterator[Browser]:
     """A browser to which every name of the evil web is this machine."""
     if not Path(CHROMIUM).exists():
-        missing("chromium is not installed")
+        missing("chromium-headless-shell is not installed")
     with sync_playwright() as playwright:
         rules = ["--host-resolver-rules=MAP *.test 127.0.0.1"]
         opened = playwright.chromium.launch(executable_path=CHROMIUM, args=rules)
