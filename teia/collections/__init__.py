@@ -6,8 +6,7 @@ preview_change  effect of a settings change on known URLs
 preview_url     explain step by step whether a URL would be crawled
 add_urls        many URLs added at once
 bulk            bulk actions on URLs
-control_file    the file `control.sqlite`: tables, opening, migration; the crawler's reports, dismissed alerts
-inbox           requests to the crawler, with acknowledgements
+control_file    the file `control.sqlite`: its tables, the crawler's reports, requests to the crawler
 poll_requests   the crawler's side: a handler for each kind of request
 calendar        dates, periods, deadlines (T1)
 coordinator     due schedules become runs (T3)

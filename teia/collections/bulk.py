@@ -1,6 +1,6 @@
 """Bulk actions on URLs: users request them, and the process that writes the frontier runs them.
 
-An action is a request (inbox.py) until its final number of URLs is recorded there. A running crawl works on it with its
+An action is a request (`Inbox`) until its final number of URLs is recorded there. A running crawl works on it with its
 commits, a little at a time. While no crawl runs, the process that holds the folder lock does it (`run_actions`). In a
 cluster all nodes work on it (cluster/crawl/url_requests.py). Each cell stores how far it came, so any process may die
 at any time, and repeatedly. Actions on one collection run one after the other.
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from teia.clock import Clock
-from teia.collections.inbox import Inbox, RequestAnswer, RunBulkAction
+from teia.collections.control_file import Inbox, RequestAnswer, RunBulkAction
 from teia.collections.open_cells import each_cell
 from teia.collections.settings import is_clustered, no_node_error
 from teia.errors import StoreError

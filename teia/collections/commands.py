@@ -1,6 +1,6 @@
 """Standing commands of users for collections, valid whether or not a crawl is running now (T2).
 
-They are the table `standing_commands` of `control.sqlite`. A command in inbox.py is a request to a running crawl: it is
+They are the table `standing_commands` of `control.sqlite`. A command in `Inbox` is a request to a running crawl: it is
 done once, and over. A standing command (`StandingCommands`) is state, so it has a table of its own: it is never done,
 and holds until another one is given, through deaths and restarts of the crawler and of the machine. A started
 collection is crawled until the crawl has ended, a paused one stays paused, and a stopped one stays idle until it is
@@ -24,8 +24,7 @@ from typing import Any
 
 from teia.clock import Clock
 from teia.collections.calendar import Schedule
-from teia.collections.control_file import ControlFile
-from teia.collections.inbox import GiveCommand, Inbox
+from teia.collections.control_file import ControlFile, GiveCommand, Inbox
 from teia.collections.scheduled_runs import CrawlTask, ScheduledRun, find_due_task
 from teia.durable import disk_errors, sync_folder
 from teia.errors import StoreError

@@ -29,9 +29,8 @@ from typing import Protocol
 from teia.clock import Clock
 from teia.collections.account import SeriesWriter, summarize
 from teia.collections.bulk import run_actions
-from teia.collections.control_file import ACCOUNT_S
+from teia.collections.control_file import ACCOUNT_S, Inbox, RequestAnswer
 from teia.collections.controllers import CollectionController, collection_schedule, shift_config
-from teia.collections.inbox import Inbox, RequestAnswer
 from teia.collections.poll_requests import (
     POLL_S,
     OpenCrawl,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from teia.clock import Clock
-from teia.collections.inbox import ChangeSettings, Inbox
+from teia.collections.control_file import ChangeSettings, Inbox
 from teia.collections.preview_change import reconsider_now
 from teia.collections.settings import SettingsChange, change, changed_keys, check, saved
 from teia.config.load import to_toml

@@ -1,7 +1,7 @@
 """The crawler's side of `control.sqlite`: it polls the inbox, and the handler of each kind does what was requested.
 
-`HANDLERS` has a handler for every kind of request (inbox.py). What a request acts on is a `RequestTarget`: the crawls
-of `teia crawl`, the coordinator's collections, or the agreement of a cluster's nodes.
+`HANDLERS` has a handler for every kind of request (control_file.py). What a request acts on is a `RequestTarget`: the
+crawls of `teia crawl`, the coordinator's collections, or the agreement of a cluster's nodes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, Protocol
 
 from teia.clock import Clock
 from teia.collections.account import SeriesWriter, summarize
-from teia.collections.control_file import ACCOUNT_S, CrawlReports
-from teia.collections.inbox import (
+from teia.collections.control_file import (
+    ACCOUNT_S,
     ChangeSettings,
+    CrawlReports,
     FetchRobots,
     GiveCommand,
     Inbox,

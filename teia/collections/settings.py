@@ -35,7 +35,7 @@ from typing import Any
 
 from teia.clock import Clock
 from teia.collections.calendar import parse_schedule
-from teia.collections.inbox import ChangeSettings, Inbox
+from teia.collections.control_file import ChangeSettings, Inbox
 from teia.config.load import EffectiveConfig, load, to_toml, toml_value, with_values
 from teia.config.sections import FLAGS, Config
 from teia.config.tree import flatten, from_text, keys_of, read_tree, value_of

@@ -12,7 +12,7 @@ from teia.clock import WallClock
 from teia.cluster.crawl.url_requests import ASK_EVERY_S
 from teia.cluster.views.node_file import cluster_source
 from teia.cluster.views.view import ExchangeView
-from teia.collections.inbox import FetchRobots, Inbox, RequestBody, VisitPage
+from teia.collections.control_file import FetchRobots, Inbox, RequestBody, VisitPage
 from teia.crawler.agent_log import read_events
 from teia.crawler.lookup import Lookup
 from teia.lab.server.requestlog import RequestLogEntry

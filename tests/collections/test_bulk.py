@@ -9,7 +9,7 @@ import pytest
 
 from teia.clock import WallClock
 from teia.collections import bulk
-from teia.collections.inbox import Inbox, Request, RunBulkAction
+from teia.collections.control_file import Inbox, Request, RunBulkAction
 from teia.errors import UsageError
 from teia.frontier.cell.bulk import BulkAction, BulkSelection
 from teia.store.root import Root, open_root

@@ -11,8 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from teia.collections.commands import CommandTable
-from teia.collections.control_file import ControlFile
-from teia.collections.inbox import GiveCommand, Inbox, RunBulkAction
+from teia.collections.control_file import ControlFile, GiveCommand, Inbox, RunBulkAction
 from teia.crawler.lookup import Lookup
 from teia.records import Command
 from teia.store.root import Root, open_root

@@ -15,8 +15,8 @@ import uvloop
 
 from teia.clock import WallClock
 from teia.collections.calendar import next_starts, parse_schedule
+from teia.collections.control_file import GiveCommand, Inbox
 from teia.collections.coordinator import Coordinator
-from teia.collections.inbox import GiveCommand, Inbox
 from teia.collections.scheduled_runs import CrawlTask, RunLog, ScheduledRun
 from teia.collections.settings import change, configure, parse_edit
 from teia.lab.server.requestlog import RequestLogEntry, read_log

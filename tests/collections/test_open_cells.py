@@ -11,7 +11,7 @@ import pytest
 
 from teia.clock import WallClock
 from teia.collections.bulk import run_actions
-from teia.collections.inbox import Inbox, RunBulkAction
+from teia.collections.control_file import Inbox, RunBulkAction
 from teia.collections.overview import largest_host
 from teia.collections.preview_change import count_effect, reconsider_now, sample_effect
 from teia.config.load import to_toml

@@ -13,7 +13,15 @@ from typing import Any, cast
 import pytest
 
 from teia.clock import VirtualClock, WallClock
-from teia.collections.inbox import DAY_S, FetchRobots, GiveCommand, Inbox, RequestAnswer, RunBulkAction, VisitPage
+from teia.collections.control_file import (
+    DAY_S,
+    FetchRobots,
+    GiveCommand,
+    Inbox,
+    RequestAnswer,
+    RunBulkAction,
+    VisitPage,
+)
 from teia.collections.poll_requests import OpenCrawl, poll_requests, serve_requests
 from teia.crawler.loop import Crawler
 from teia.errors import ConfigError, DiskFull, StoreError, TeiaError

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
+from teia.collections.control_file import GiveCommand, Inbox
 from teia.collections.drafts import apply_change, check_draft
-from teia.collections.inbox import GiveCommand, Inbox
 from teia.collections.preview_change import ChangeEffect, count_effect, sample_effect
 from teia.collections.settings import diff_configs, saved
 from teia.config.sections import Config

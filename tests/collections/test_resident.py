@@ -22,10 +22,9 @@ from teia.collections.commands import (
     is_needed,
     remove_collection,
 )
-from teia.collections.control_file import CrawlReports
+from teia.collections.control_file import CrawlReports, GiveCommand, Inbox
 from teia.collections.coordinator import Coordinator
 from teia.collections.drafts import create_collection
-from teia.collections.inbox import GiveCommand, Inbox
 from teia.collections.resident import StandingCommandFollower
 from teia.collections.scheduled_runs import RunLog
 from teia.collections.settings import saved

@@ -15,7 +15,7 @@ from tests.web.messages import LOCALES, catalog_file
 
 from .tree import Module, modules, walk
 
-MAKERS = {"teia.lib.message", "teia.web.server.errors", "teia.collections.inbox", "teia.search.query.notes"}
+MAKERS = {"teia.lib.message", "teia.web.server.errors", "teia.collections.control_file", "teia.search.query.notes"}
 """Modules that make messages of codes which stand elsewhere (`message_code`)."""
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from teia.collections.inbox import KINDS, RequestBody
+from teia.collections.control_file import KINDS, RequestBody
 from teia.collections.poll_requests import HANDLERS
 
 from .tree import ROOT
 
 OWNERS = {
-    "requests": "inbox",
+    "requests": "control_file",
     "runs": "control_file",
     "series": "control_file",
     "dismissed": "control_file",
@@ -38,6 +38,6 @@ def test_each_table_of_the_control_file_has_one_owner() -> None:
 def test_one_module_polls_requests() -> None:
     sources = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "teia").rglob("*.py"))}
     found = {path.stem for path, source in sources.items() if ".all_pending(" in source}
-    assert found == {"inbox", "poll_requests"}
+    assert found == {"control_file", "poll_requests"}
     opened = {path.stem for path, source in sources.items() if 'control.sqlite"' in source}
     assert opened == {"root"}

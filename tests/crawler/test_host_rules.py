@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from teia.clock import WallClock
-from teia.collections.inbox import FetchRobots, Inbox
+from teia.collections.control_file import FetchRobots, Inbox
 from teia.collections.settings import change
 from teia.crawler.lookup import Lookup
 from teia.errors import StoreError

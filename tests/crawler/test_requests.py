@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.inbox import Inbox, Request, VisitPage
+from teia.collections.control_file import Inbox, Request, VisitPage
 from teia.crawler.lookup import Lookup
 from teia.crawler.requests import VisitRequests
 from teia.errors import UsageError

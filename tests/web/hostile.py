@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import WallClock
-from teia.collections.inbox import Inbox, VisitPage
+from teia.collections.control_file import Inbox, VisitPage
 from teia.crawler.lookup import Lookup
 from teia.indexer.process import CollectionFollower
 from teia.lab.world.exchange import WorldAnswer

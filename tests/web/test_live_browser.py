@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from teia.clock import WallClock
 from teia.collections import bulk
-from teia.collections.inbox import GiveCommand, Inbox
+from teia.collections.control_file import GiveCommand, Inbox
 from teia.collections.settings import saved
 from teia.errors import StoreError
 from teia.records import Command

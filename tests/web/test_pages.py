@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 
-from teia.collections.inbox import GiveCommand, Inbox
+from teia.collections.control_file import GiveCommand, Inbox
 from teia.records import Command
 from teia.web.access.roles import Role
 

@@ -15,8 +15,7 @@ from teia.cli.output import print_json, progress_console, result_console
 from teia.cli.progress import print_summary
 from teia.clock import WallClock
 from teia.collections.account import empty_summary
-from teia.collections.control_file import CrawlReports
-from teia.collections.inbox import GiveCommand, Inbox
+from teia.collections.control_file import CrawlReports, GiveCommand, Inbox
 from teia.collections.overview import RunView, ScheduleOverview, schedule_keys, schedule_overview
 from teia.collections.scheduled_runs import describe_visits
 from teia.collections.settings import choose, is_clustered, no_node_error

@@ -12,7 +12,7 @@ from teia.cli.options import AsJson, Collection, Data, open_collection
 from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
 from teia.collections import bulk
-from teia.collections.inbox import Inbox
+from teia.collections.control_file import Inbox
 from teia.errors import UsageError
 from teia.frontier.cell.bulk import BulkAction, BulkSelection, selection_fields
 from teia.store.root import Root

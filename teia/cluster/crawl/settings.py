@@ -46,8 +46,7 @@ from teia.cluster.members.shared_files import (
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire
 from teia.collections.account import SeriesWriter
-from teia.collections.control_file import ACCOUNT_S
-from teia.collections.inbox import Inbox, RequestAnswer
+from teia.collections.control_file import ACCOUNT_S, Inbox, RequestAnswer
 from teia.collections.poll_requests import (
     POLL_S,
     OpenCrawl,

@@ -13,7 +13,7 @@ from threading import Event, Lock, Thread
 
 from teia.clock import Clock
 from teia.collections import bulk
-from teia.collections.inbox import Inbox, RunBulkAction
+from teia.collections.control_file import Inbox, RunBulkAction
 from teia.collections.settings import is_clustered
 from teia.errors import TeiaError
 from teia.store.root import Root

@@ -24,7 +24,7 @@ from teia.cluster.members.agreement import Agreement, agree, amend_agreement, cu
 from teia.cluster.members.shared_files import read_files, share_files
 from teia.cluster.nats.thread import LoopThread
 from teia.collections import bulk
-from teia.collections.inbox import ChangeSettings, GiveCommand, Inbox, RequestAnswer, RunBulkAction
+from teia.collections.control_file import ChangeSettings, GiveCommand, Inbox, RequestAnswer, RunBulkAction
 from teia.collections.settings import apply_edits, change, parse_edit
 from teia.config.load import load, to_toml
 from teia.config.sections import Config

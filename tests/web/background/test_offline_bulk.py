@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from teia.clock import WallClock
-from teia.collections.inbox import Inbox, RunBulkAction
+from teia.collections.control_file import Inbox, RunBulkAction
 from teia.frontier.cell.bulk import BulkAction, BulkSelection
 from teia.store.root import open_root
 from teia.web.background.offline_bulk import OfflineBulk

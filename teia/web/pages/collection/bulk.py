@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from teia.clock import iso_utc
 from teia.collections import bulk
-from teia.collections.inbox import Inbox, RunBulkAction
+from teia.collections.control_file import Inbox, RunBulkAction
 from teia.errors import TeiaError, UsageError
 from teia.frontier.cell.bulk import BulkAction, BulkSelection, selection_fields
 from teia.lib.message import Message, plain

@@ -12,8 +12,8 @@ from fastapi import Query
 from pydantic import BaseModel, Field
 
 from teia.clock import iso_utc
+from teia.collections.control_file import FetchRobots, Inbox
 from teia.collections.drafts import MIN_DELAY_S
-from teia.collections.inbox import FetchRobots, Inbox
 from teia.collections.settings import apply_edits, change, has_edits, normal_form
 from teia.config.sections import Config, CourtesySettings
 from teia.errors import StoreError, UsageError

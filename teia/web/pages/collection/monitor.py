@@ -20,8 +20,7 @@ from teia.collections.account import (
     rates_of,
 )
 from teia.collections.commands import idle_state, standing_commands
-from teia.collections.control_file import CrawlReport, CrawlReports
-from teia.collections.inbox import Inbox, RunBulkAction
+from teia.collections.control_file import CrawlReport, CrawlReports, Inbox, RunBulkAction
 from teia.errors import StoreError
 from teia.index.position import META_FILE
 from teia.lib.message import Message

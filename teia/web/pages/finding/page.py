@@ -12,7 +12,7 @@ from fastapi import Query, Request
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
-from teia.collections.inbox import Inbox, VisitPage
+from teia.collections.control_file import Inbox, VisitPage
 from teia.collections.settings import change, is_clustered
 from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import StoreError, UsageError

@@ -15,7 +15,7 @@ from fastapi.responses import PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from teia.collections.inbox import Inbox, JudgeHubCall
+from teia.collections.control_file import Inbox, JudgeHubCall
 from teia.collections.settings import is_clustered
 from teia.crawler.signals_in.websub import announce_push, count_push, judge_call
 from teia.errors import ParseError, StoreError, UsageError

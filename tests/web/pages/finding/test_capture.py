@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import Message
 
 from teia.clock import WallClock, from_iso
-from teia.collections.inbox import Inbox, VisitPage
+from teia.collections.control_file import Inbox, VisitPage
 from teia.collections.settings import change
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell

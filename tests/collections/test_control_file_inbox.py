@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.inbox import (
+from teia.collections.control_file import (
     DAY_S,
     KINDS,
     ChangeSettings,
