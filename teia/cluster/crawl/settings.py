@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from teia.clock import Clock
+from teia.cluster.cells.log import MAX_CELLS
 from teia.cluster.crawl.shared_aliases import SharedAliases
 from teia.cluster.crawl.url_requests import ClusterRequests
 from teia.cluster.members.agreement import (
@@ -61,7 +62,7 @@ from teia.config.load import to_toml
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import compile_settings
 from teia.crawler.running_collection import Crawl, CrawlState
-from teia.errors import DiskFull, TeiaError
+from teia.errors import ConfigError, DiskFull, TeiaError
 from teia.frontier.rules.scope import list_of
 from teia.lib.message import Message, encoded
 from teia.records import Command, Edit
@@ -72,8 +73,6 @@ if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
 
     from teia.crawler.loop import Crawler
-from teia.cluster.cells.log import MAX_CELLS
-from teia.errors import ConfigError
 
 PAUSED_BY_COMMAND = Message("asked to")
 CHANGE_S = 0.5
