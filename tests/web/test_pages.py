@@ -43,7 +43,9 @@ def test_collections_are_for_those_who_signed_in(web: Web) -> None:
     assert (line["name"], line["state"], line["pages"]) == ("main", "finished", 4)
     status = web.client(Role.VIEWER).get("/api/v1/status").json()
     assert status["pages"] == 4
-    assert status == web.client(Role.VIEWER).get("/api/v1/c/main/status").json()
+    same = web.client(Role.VIEWER).get("/api/v1/c/main/status").json()
+    same["disk"]["free"] = status["disk"]["free"]  # other processes write to the disk between the two
+    assert status == same
 
 
 def test_programs_find_twins_and_feeds_in_the_head_of_a_page(web: Web) -> None:
