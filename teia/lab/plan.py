@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from teia.lab.simulate.measures import visited_staleness
 from teia.lib.csvtext import CsvWriter
 from teia.refresh.dispatch import make_queue
 from teia.refresh.merge import Timetable
-from teia.refresh.model import DAY_S, Floats, Numbers, RefreshWorld
+from teia.refresh.model import DAY_S, Device, Floats, Numbers, RefreshWorld
 from teia.refresh.policies import find_policy
 from teia.refresh.policy import Plan
 from teia.refresh.scenario import BYTES_PER_S, Scenario, read_scenario
@@ -36,6 +37,7 @@ def plan_file(
     budget: int | None,
     clock: Clock,
     bytes_per_s: float = BYTES_PER_S,
+    device: Device = "cpu",
     progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Plan, write page,count,times (one row per page, in the order of the file), and return the expected results.
@@ -47,6 +49,7 @@ def plan_file(
     progress("reading pages")
     scenario = read_scenario(scenario_path)
     world = scenario.world(horizon_s=horizon_s, politeness_s=politeness_s, budget=budget, bytes_per_s=bytes_per_s)
+    world = replace(world, device=device)
     if scenario.crawlers:
         world = with_budget(world)
     progress(f"{policy.name}: {len(world):,} pages on {world.servers:,} servers")

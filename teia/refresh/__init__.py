@@ -8,6 +8,8 @@ planner could reach with the same means.
     formulas.py     freshness of a Poisson page: staleness of a gap, the value of a visit, age
     segments.py     sums over the pages of each server
     threshold.py    the root finder that both counts and intensities use
+    arrays.py       the libraries of arrays for very large plans: numpy, torch
+    large.py        counts and intensities of thousands of millions of pages, on a GPU
     counts.py       phase 1: the number of visits of each page, exactly
     merge.py        phase 2: the times of the visits, as a `Timetable`
     intensities.py  the same for a crawl without end: visits per second
@@ -27,5 +29,6 @@ The rates come from these modules (docs/rates.md):
     unproven.py     the probability that a host's 304s are false, until a change has proved them
 
 Internally, times are seconds and rates are per second. docs/refresh.md has the mathematics. Begin with
-`model.RefreshWorld` and `counts.plan_counts`.
+`model.RefreshWorld` and `counts.plan_counts`. All modules can be imported where only numpy is installed; functions that
+need more import it themselves.
 """

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from teia.errors import UsageError
-from teia.refresh.formulas import BLOCK, blocks, rough_gap_for, stale_time
+from teia.refresh.formulas import BLOCK, added_freshness, blocks, rough_gap_for
+from teia.refresh.large import LargePages, plan_large_counts
 from teia.refresh.model import ROUNDING, CapRule, Floats, Numbers, RefreshWorld, Rows
 from teia.refresh.segments import Part, Segments, Whole
 from teia.refresh.threshold import Bracket, Flags, narrow
@@ -49,6 +50,10 @@ def plan_counts(world: RefreshWorld, *, caps: CapRule = "floor") -> Numbers:
         raise UsageError(
             "a plan without delays (P = 0, m-wolf) needs a budget; otherwise the number of visits is unlimited"
         )
+    if world.device != "cpu":
+        large = LargePages.from_world(world, (world.budget or 0) / world.horizon_s)
+        found = plan_large_counts(large, None if caps == "none" else room, world.budget)
+        return np.asarray(large.arrays.to_numpy(found), dtype=np.int64)
     # Only pages that a visit can improve take part.
     useful = _rows(world.worth_visiting)
     pages = VisitablePages.select(world, useful)
@@ -225,10 +230,10 @@ class VisitablePages:
         """
         span = self.span[part]
         if self.aged is None:
-            return _more(span, k + 1)
+            return added_freshness(span, k + 1)
         aged = self.aged[part]
         late, late_next = k * aged > span, (k + 1) * aged > span
-        growth = _more(np.where(late, span, span + np.minimum(aged, span)), np.where(late, k, k + 1))
+        growth = added_freshness(np.where(late, span, span + np.minimum(aged, span)), np.where(late, k, k + 1))
         # At `becomes_late`, visit k + 1 is the first with which the schedule is late: both forms of the sum meet here.
         becomes_late = late_next & ~late
         if becomes_late.any():
@@ -315,18 +320,6 @@ def _some(column: Floats | None, rows: Part) -> Floats | None:
 def _rows(chosen: Flags) -> Part:
     """Return the indexes of the chosen rows; slice(None) if all are chosen, which avoids a copy."""
     return slice(None) if chosen.all() else np.flatnonzero(chosen)
-
-
-def _more(span: Floats, n: Floats) -> Floats:
-    """Return the gain of n + 1 even gaps over n.
-
-    For numerical precision it is computed from the losses where gaps are short, and from the gains elsewhere.
-    """
-    short, long = span / (n + 1), span / n
-    by_loss = n * stale_time(long) - (n + 1) * stale_time(short)
-    by_win = 1.0 - (n + 1) * np.exp(-short) + n * np.exp(-long)
-    result: Floats = np.where(short > 1.0, by_win, by_loss)
-    return result
 
 
 def _ranks(sizes: Numbers) -> Numbers:

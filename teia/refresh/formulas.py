@@ -2,14 +2,15 @@
 
 A copy of age `a` is still fresh with probability exp(-lam a). Between two visits a gap `d` apart it is fresh for
 (1 - exp(-lam d)) / lam on average, and this is concave in `d`: even gaps are best, and every visit more is worth less
-than the one before (Cho and Garcia-Molina, 2003; Wolf and others, 2002). All functions take and return arrays.
+than the one before (Cho and Garcia-Molina, 2003; Wolf and others, 2002). All functions take and return arrays: those of
+numpy, or of the library whose module is passed as `xp` (`arrays`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,12 +51,25 @@ def staleness(u: ArrayLike) -> Floats:
     return result
 
 
-def stale_time(u: ArrayLike) -> Floats:
+def stale_time(u: Any, xp: Any = np) -> Floats:
     """Return the stale time within a gap, in units of 1/lam: u S(u) = u - 1 + e^-u."""
-    u = np.asarray(u, dtype=np.float64)
-    v = np.minimum(u, SERIES_BELOW)
+    if xp is np:
+        u = np.asarray(u, dtype=np.float64)
+    v = xp.clip(u, max=SERIES_BELOW)
     series = v * v * (1 / 2 - v * (1 / 6 - v * (1 / 24 - v * (1 / 120 - v * (1 / 720 - v / 5040)))))
-    result: Floats = np.where(u < SERIES_BELOW, series, u + np.expm1(-u))
+    result: Floats = xp.where(u < SERIES_BELOW, series, u + xp.expm1(-u))
+    return result
+
+
+def added_freshness(span: Any, n: Any, xp: Any = np) -> Floats:
+    """Return the gain of n + 1 even gaps over n, in units of 1/lam; all gaps together are `span` of these units.
+
+    For numerical precision it is computed from the losses where gaps are short, and from the gains elsewhere.
+    """
+    short, long = span / (n + 1), span / n
+    by_loss = n * stale_time(long, xp) - (n + 1) * stale_time(short, xp)
+    by_win = 1.0 - (n + 1) * xp.exp(-short) + n * xp.exp(-long)
+    result: Floats = xp.where(short > 1.0, by_win, by_loss)
     return result
 
 
@@ -70,22 +84,29 @@ def marginal(u: ArrayLike) -> Floats:
 
 
 def rough_gap_for(z: Floats) -> Floats:
-    """Return q^-1(z) to seven digits or more; infinity from 1 on.
+    """Return q^-1(z) to seven digits or more; infinity from 1 on."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return gap_from_table(z, gap_table())
+
+
+def gap_from_table(z: Any, table: tuple[Any, Any], xp: Any = np) -> Floats:
+    """Return q^-1(z) by linear interpolation in `gap_table`.
 
     The table holds u/v over v = sqrt(-ln(1 - z)). That function is smooth everywhere: sqrt(2) at 0 and about v at the
     end.
     """
-    values, slopes = _gap_table()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        v = np.sqrt(-np.log1p(-np.minimum(z, 1.0)))
-    position = np.minimum(v, TABLE_END) * (TABLE_CELLS / TABLE_END)
-    cell = np.minimum(position.astype(np.int32), TABLE_CELLS - 1)
+    values, slopes = table
+    v = xp.sqrt(-xp.log1p(-xp.clip(z, max=1.0)))
+    position = xp.clip(v, max=TABLE_END) * (TABLE_CELLS / TABLE_END)
+    whole = position.astype(np.int32) if xp is np else position.int()
+    cell = xp.clip(whole, max=TABLE_CELLS - 1)
     result: Floats = v * (values[cell] + (position - cell) * slopes[cell])
     return result
 
 
 @cache
-def _gap_table() -> tuple[Floats, Floats]:
+def gap_table() -> tuple[Floats, Floats]:
+    """Return the values of the table of q^-1, and the step from each to the next."""
     v = np.linspace(0.0, TABLE_END, TABLE_CELLS + 1)[1:]
     tail = v * v  # -ln(1 - z), which is u - ln(1 + u)
     # Newton's method on u - ln(1 + u) = tail. The table is made once, so the steps are not counted.
@@ -94,6 +115,37 @@ def _gap_table() -> tuple[Floats, Floats]:
         u -= (u - np.log1p(u) - tail) * (1 + u) / u
     values = np.concatenate([[np.sqrt(2.0)], u / v])
     return values, np.append(np.diff(values), 0.0)
+
+
+Objective = Literal["periodic", "poisson", "harmonic"]
+
+
+def periodic_visits(price: Any, weight: Any, rate: Any, xp: Any = np, table: Any = None) -> Floats:
+    """Return visits per second at even intervals, where one more is worth `price` (objectives: `intensities`)."""
+    visits: Floats = rate / gap_from_table(price * rate / weight, table or gap_table(), xp)
+    return visits
+
+
+def poisson_visits(price: Any, weight: Any, rate: Any, xp: Any = np, table: Any = None) -> Floats:  # noqa: ARG001
+    """Return the same for visits at random times."""
+    visits: Floats = xp.clip(xp.sqrt(weight * rate / price) - rate, min=0.0)
+    return visits
+
+
+def harmonic_visits(price: Any, weight: Any, rate: Any, xp: Any = np, table: Any = None) -> Floats:  # noqa: ARG001
+    """Return (-lam + sqrt(lam^2 + 4 w lam/mu))/2, in a form that loses no digits where lam is large."""
+    other = 4.0 * weight * rate / price
+    visits: Floats = other / (2.0 * (rate + xp.sqrt(rate * rate + other)))
+    return visits
+
+
+Curve = Callable[..., Floats]
+CURVES: Final[dict[Objective, Curve]] = {
+    "periodic": periodic_visits,
+    "poisson": poisson_visits,
+    "harmonic": harmonic_visits,
+}
+"""Visits per second by objective: functions of price, weight, rate, library and table of q^-1."""
 
 
 def even_staleness(world: RefreshWorld, counts: ArrayLike) -> Floats:

@@ -19,23 +19,17 @@ Visits of large pages cost more than one (`model`); a price is then paid for eac
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from teia.errors import UsageError
-from teia.refresh.formulas import blocks, rough_gap_for
+from teia.refresh.formulas import CURVES, Curve, Objective, blocks
+from teia.refresh.large import LargePages, plan_large_rates
 from teia.refresh.model import Floats, RefreshWorld, Rows
 from teia.refresh.segments import Part, Segments
-from teia.refresh.threshold import Bracket, Flags, narrow
-
-Objective = Literal["periodic", "poisson", "harmonic"]
-
-PRECISION = 1e-9
-"""Relative precision to which each server's rate is solved."""
+from teia.refresh.threshold import PRECISION, Flags, is_solved, narrow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,10 +60,12 @@ def plan_intensities(
         return Intensities(np.zeros(len(world)), np.full(world.servers, np.inf))
     segments = Segments(world.starts)
     each = server_limits(world, limit) if polite else np.full(world.servers, limit)
+    if world.device != "cpu":
+        return _on_device(world, each if polite else None, limit, objective, floor_share)
     of_use = world.worth_visiting
     # 1. Floors. 2. Each server under its own limit. 3. All servers under the common one.
     floor = np.where(of_use, segments.spread(_floors(segments, each, of_use, limit, floor_share)), 0.0)
-    pages = _Pages(world, _CURVES[objective], floor, of_use)
+    pages = _Pages(world, CURVES[objective], floor, of_use)
     if polite:
         pages.cost = world.server_costs
         pages.solve_servers(segments, each)
@@ -79,12 +75,25 @@ def plan_intensities(
     return Intensities(pages.intensity, pages.price)
 
 
+def _on_device(
+    world: RefreshWorld, each: Floats | None, limit: float, objective: Objective, floor_share: float
+) -> Intensities:
+    if floor_share:
+        raise UsageError(f"device {world.device}: floors are planned on the processor alone")
+    pages = LargePages.from_world(world, limit)
+    limits = None if each is None else pages.arrays.array(each)
+    found = plan_large_rates(pages, limits, limit, objective)
+    rates = pages.arrays.full(len(pages), 0.0, pages.arrays.xp.float64)
+    found.write(rates)
+    return Intensities(pages.arrays.to_numpy(rates), pages.arrays.to_numpy(found.price))
+
+
 def intensity_at(objective: Objective, price: ArrayLike, weight: ArrayLike, rate: ArrayLike) -> Floats:
     """Return visits per second of pages where a visit costs `price`; used for a page added after the plan was made."""
     price, weight, rate = (np.atleast_1d(np.asarray(each, dtype=np.float64)) for each in (price, weight, rate))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         of_use = (rate > 0) & np.isfinite(rate) & (weight > 0)
-        visits = _CURVES[objective](price, np.where(of_use, weight, 1.0), np.where(of_use, rate, 1.0))
+        visits = CURVES[objective](price, np.where(of_use, weight, 1.0), np.where(of_use, rate, 1.0))
     return np.where(of_use, visits, 0.0)
 
 
@@ -113,26 +122,6 @@ def _floors(segments: Segments, each: Floats, of_use: Flags, limit: float, share
     scale = min(1.0, share * limit / total) if total > 0 else 0.0
     floors: Floats = wanted * scale / pages
     return floors
-
-
-Curve = Callable[[Floats, Floats, Floats], Floats]
-
-
-def _periodic(price: Floats, weight: Floats, rate: Floats) -> Floats:
-    return rate / rough_gap_for(price * rate / weight)
-
-
-def _poisson(price: Floats, weight: Floats, rate: Floats) -> Floats:
-    return np.maximum(np.sqrt(weight * rate / price) - rate, 0.0)
-
-
-def _harmonic(price: Floats, weight: Floats, rate: Floats) -> Floats:
-    """Return (-lam + sqrt(lam^2 + 4 w lam/mu))/2, in a form that loses no digits where lam is large."""
-    other = 4.0 * weight * rate / price
-    return other / (2.0 * (rate + np.sqrt(rate * rate + other)))
-
-
-_CURVES: dict[Objective, Curve] = {"periodic": _periodic, "poisson": _poisson, "harmonic": _harmonic}
 
 
 @dataclass(slots=True)
@@ -174,9 +163,9 @@ class _Pages:
             return shares
 
         start = self._guess(segments.sums_of(self._root), each)
-        state = narrow(visits, np.ones(len(each)), start, _is_settled, relevant)
-        low, self.price = (np.where(relevant, np.exp(end), np.inf) for end in _ends(state))
-        self._settle(low, self.price, _interpolation_share(state))
+        state = narrow(visits, np.ones(len(each)), start, is_solved, relevant)
+        low, self.price = (np.where(relevant, np.exp(end), np.inf) for end in state.ends_at(1.0))
+        self._settle(low, self.price, state.share_at(1.0))
 
     def solve_all(self, limit: float) -> None:
         """Reduce the total to the limit: a page gets the lesser intensity of its server's price and of `mu`."""
@@ -195,9 +184,9 @@ class _Pages:
         start = self._guess(
             np.array([sum(self._root(part).sum() for part in blocks(len(self.rate)))]), np.array([limit])
         )
-        state = narrow(visits, np.ones(1), start, _is_settled, np.ones(1, dtype=np.bool_))
-        low, high = (np.full_like(own, np.exp(end[0])) for end in _ends(state))
-        self._settle(low, high, np.full_like(own, _interpolation_share(state)[0]))
+        state = narrow(visits, np.ones(1), start, is_solved, np.ones(1, dtype=np.bool_))
+        low, high = (np.full_like(own, np.exp(end[0])) for end in state.ends_at(1.0))
+        self._settle(low, high, np.full_like(own, state.share_at(1.0)[0]))
         self.price = np.maximum(own, high)
 
     def _root(self, part: Part) -> Floats:
@@ -223,24 +212,3 @@ class _Pages:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             curve = self.curve(self._costs(part, price), self.weight[part], self.rate[part])
         return np.where(self.of_use[part], np.maximum(curve, self.floor[part]), 0.0)
-
-
-def _is_settled(state: Bracket, round_: int) -> Flags:  # noqa: ARG001  # the precision is the same in every round
-    settled: Flags = state.many - state.few <= PRECISION
-    return settled
-
-
-def _ends(state: Bracket) -> tuple[Floats, Floats]:
-    """Return both thresholds; where one was not found, the other."""
-    low = np.where(np.isfinite(state.low), state.low, state.high)
-    return low, np.where(np.isfinite(state.high), state.high, state.low)
-
-
-def _interpolation_share(state: Bracket) -> Floats:
-    """Return the share of the way from the high threshold to the low one at which the limit is reached.
-
-    The two thresholds are the same except for rounding. The intensities at them differ where all pages change so fast
-    that a visit is worth w/lam at any intensity. Then any share of the way is equally good.
-    """
-    between = np.maximum(state.many - state.few, 0.0)
-    return np.where(between > 0, np.clip((1.0 - state.few) / np.where(between > 0, between, 1.0), 0.0, 1.0), 0.0)

@@ -19,14 +19,15 @@ there, will be masked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from heapq import nsmallest
-from itertools import pairwise
+from itertools import pairwise, repeat
 from struct import Struct, iter_unpack, pack
 
-import xxhash
+Digest = Callable[[bytes], int]
+"""xxh3 of 64 bits. Functions import it: planning has to work where only numpy and torch are installed."""
 
 MAX_BLOCKS = 48
 STREAK, PAGES = 3, 2
@@ -59,6 +60,8 @@ def make_sketch(text: str) -> bytes:
     text with too many blocks are joined. The cuts are before the blocks with the smallest numbers, so that they stay in
     place when something else changes.
     """
+    from xxhash import xxh3_64_intdigest
+
     lines = text.encode("utf-8", "replace").split(b"\n")
     octets = b"\n".join(line for line in lines if line and not line.isspace())
     if not octets:
@@ -66,21 +69,20 @@ def make_sketch(text: str) -> bytes:
     wordings = octets.translate(None, _DIGITS).split(b"\n")
     digits = octets.translate(None, _ALL_BUT_DIGITS).split(b"\n")
     if len(wordings) > MAX_BLOCKS:
-        numbers = list(map(xxhash.xxh3_64_intdigest, wordings))
+        numbers = list(map(xxh3_64_intdigest, wordings))
         # Cuts depend on contents, not on positions: a block inserted above moves no cut below it.
         cuts = sorted({0, *nsmallest(MAX_BLOCKS - 1, range(len(wordings)), key=numbers.__getitem__)})
         spans = list(pairwise((*cuts, len(wordings))))
         wordings = [b"\n".join(wordings[begin:end]) for begin, end in spans]
         digits = [b"\n".join(digits[begin:end]) for begin, end in spans]
-    return pack(f"<{len(wordings)}Q", *map(_word, wordings, digits))
+    return pack(f"<{len(wordings)}Q", *map(_word, wordings, digits, repeat(xxh3_64_intdigest)))
 
 
-def _word(wording: bytes, digits: bytes) -> int:
+def _word(wording: bytes, digits: bytes, digest: Digest) -> int:
     # 40 bits of the wording, 16 of the digits, 8 of the length in units of 8 octets.
     length = (len(wording) + len(digits)) // OCTETS_A_UNIT + 1
-    number = xxhash.xxh3_64_intdigest(digits) & 0xFFFF if digits else 0
-    word: int = xxhash.xxh3_64_intdigest(wording) >> 24 << 24 | number << 8 | min(255, length)
-    return word
+    number = digest(digits) & 0xFFFF if digits else 0
+    return digest(wording) >> 24 << 24 | number << 8 | min(255, length)
 
 
 @dataclass(slots=True)
@@ -117,23 +119,24 @@ def difference(before: bytes, now: bytes) -> SketchDifference:
 
 
 def _names(words: list[int], begin: int, end: int, worded: set[int]) -> Iterator[tuple[int, ...]]:
+    from xxhash import xxh3_64_intdigest
+
     left = words[begin - 1] >> 24 if begin else _START
     right = words[end] >> 24 if end < len(words) else _END
     for at in range(begin, end):
         names = []
         if at - begin < MAX_OFFSET:
-            names.append(_name(_BEHIND, left, at - begin))
+            names.append(_name(_BEHIND, left, at - begin, xxh3_64_intdigest))
         if end - 1 - at < MAX_OFFSET:
-            names.append(_name(_BEFORE, right, end - 1 - at))
+            names.append(_name(_BEFORE, right, end - 1 - at, xxh3_64_intdigest))
         if words[at] >> 24 in worded:
-            names.append(_name(_WORDING, words[at] >> 24, 0))
+            names.append(_name(_WORDING, words[at] >> 24, 0, xxh3_64_intdigest))
         yield tuple(names)
 
 
-def _name(kind: int, anchor: int, offset: int) -> int:
+def _name(kind: int, anchor: int, offset: int, digest: Digest) -> int:
     """Return a name of 32 bits; the lowest two bits are its kind."""
-    number: int = xxhash.xxh3_64_intdigest(_NAME.pack(kind, anchor, offset))
-    return number & 0xFFFFFFFC | kind
+    return digest(_NAME.pack(kind, anchor, offset)) & 0xFFFFFFFC | kind
 
 
 def _length(words: list[int]) -> int:

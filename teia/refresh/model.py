@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.int32] | NDArray[np.int64]
 CapRule = Literal["floor", "ceil", "none"]
+Device = Literal["cpu", "cuda"]
 
 DAY_S = 86_400.0
 OLDEST_S = 1e30
@@ -76,7 +77,8 @@ class RefreshWorld:
     `page` is the id of each page. `weight` sums to 1. `age_s` is the time since the copy was last known to be fresh.
     `changes` counts the visits that found a change, where the caller counts them, and `changed_ago_s` is the time since
     the last of them. `budget` is R: the total number of visits within the horizon; None is no limit. `clicks` are the
-    shares of searchers' clicks, where they are known. `now_s` is the time of the plan on the caller's clock.
+    shares of searchers' clicks, where they are known. `now_s` is the time of the plan on the caller's clock. `device`
+    computes counts and intensities: the processor, or a GPU (`large`).
     """
 
     starts: Numbers
@@ -94,6 +96,7 @@ class RefreshWorld:
     changed_ago_s: Floats | None = None
     clicks: Floats | None = None
     now_s: float = 0.0
+    device: Device = "cpu"
 
     @classmethod
     def build(

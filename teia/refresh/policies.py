@@ -31,7 +31,8 @@ import numpy as np
 
 from teia.errors import UsageError
 from teia.refresh.counts import plan_counts
-from teia.refresh.intensities import Objective, capacity, plan_intensities, server_limits
+from teia.refresh.formulas import Objective
+from teia.refresh.intensities import capacity, plan_intensities, server_limits
 from teia.refresh.merge import Spacing, Timetable, merge
 from teia.refresh.model import DAY_S, Floats, Numbers, RefreshWorld
 from teia.refresh.policy import (

@@ -18,8 +18,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from teia.refresh.formulas import marginal
-from teia.refresh.intensities import Objective, capacity, intensity_at, server_limits
+from teia.refresh.formulas import Objective, marginal
+from teia.refresh.intensities import capacity, intensity_at, server_limits
 from teia.refresh.merge import Timetable
 from teia.refresh.model import Floats, RefreshWorld
 from teia.refresh.segments import Segments

@@ -16,7 +16,6 @@ from dataclasses import astuple, dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import digamma
 
 from teia.refresh.history import DAY_S, Histories
 from teia.refresh.rates import FASTEST, SLOWEST, Flags, Floats, Gamma, estimate, fresh_probability_of, repeat_prior
@@ -72,6 +71,8 @@ def fit_sums(sums: Floats, parent: Gamma) -> Gamma:
 
 def mean_log(gamma: Gamma) -> Floats:
     """Return the mean of the logarithm of a rate."""
+    from scipy.special import digamma
+
     found: Floats = digamma(gamma.changes) - np.log(gamma.time_s)
     return found
 

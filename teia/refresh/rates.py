@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaincinv
 
 from teia.refresh.history import DAY_S, Histories
 
@@ -51,6 +50,8 @@ class Gamma:
         return self.changes / self.time_s
 
     def quantile(self, share: float) -> Floats:
+        from scipy.special import gammaincinv
+
         found: Floats = gammaincinv(self.changes, share) / self.time_s
         return found
 

@@ -236,7 +236,7 @@ def draw_world(
     """
     if pages < 1 or servers < 1:
         raise UsageError(f"{pages} pages on {servers} servers: at least one of each is required")
-    server = np.repeat(np.arange(servers), _shares(pages, servers, theta))
+    server = np.repeat(np.arange(servers), server_sizes(pages, servers, theta))
     return RefreshWorld.build(
         chance.permutation(server),
         _draw_rates(chance, pages, _exponent("rates", rates)) / rate_unit_s,
@@ -260,7 +260,7 @@ def _exponent(name: str, law: str) -> float:
     return value
 
 
-def _shares(pages: int, servers: int, theta: float) -> Numbers:
+def server_sizes(pages: int, servers: int, theta: float) -> Numbers:
     """Return the number of pages of each server by Zipf's law, rounded; small servers may have none."""
     if not 0 <= theta < math.inf:
         raise UsageError(f"theta must be a number >= 0, not {theta:g}")

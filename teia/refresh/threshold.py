@@ -7,8 +7,10 @@ all groups at once, by false position on logarithms, and never examines a single
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,9 @@ FARTHEST = 160.0
 
 CLOSED = 1e-13
 """Difference of logarithms below which two thresholds are the same."""
+
+PRECISION = 1e-9
+"""Relative difference of the visits at two ends at which rates are solved, except where they jump between the ends."""
 
 MAX_ROUNDS = 200
 
@@ -39,6 +44,41 @@ class Bracket:
     many: Floats
     few: Floats
 
+    def ends(self, xp: Any = np) -> tuple[Floats, Floats]:
+        """Return both thresholds; where one was not found, the other."""
+        low, high = xp.isfinite(self.low), xp.isfinite(self.high)
+        return xp.where(low, self.low, self.high), xp.where(high, self.high, self.low)
+
+    def ends_at(self, target: float, xp: Any = np) -> tuple[Floats, Floats]:
+        """Return both thresholds, or twice the one between them at which a smooth group reaches its target.
+
+        Where visits are a smooth function of the threshold, the line between two ends so near each other leaves an
+        error of the square of their distance.
+        """
+        low, high = self.ends(xp)
+        with np.errstate(invalid="ignore"):  # of groups that were not searched
+            middle = high + self.share_at(target, xp) * (low - high)
+        smooth = self.many - self.few <= PRECISION * target
+        return xp.where(smooth, middle, low), xp.where(smooth, middle, high)
+
+    def share_at(self, target: float, xp: Any = np) -> Floats:
+        """Return the share of the way from the high threshold to the low one at which the target is reached.
+
+        Where the two thresholds are the same except for rounding, the visits at them differ only if all of them are
+        worth the same. Then any share of the way is equally good.
+        """
+        between = xp.clip(self.many - self.few, min=0.0)
+        share: Floats = xp.where(
+            between > 0, xp.clip((target - self.few) / xp.where(between > 0, between, 1.0), 0.0, 1.0), 0.0
+        )
+        return share
+
+
+def is_solved(state: Bracket, round_: int) -> Flags:  # noqa: ARG001  # the precision is the same in every round
+    """Tell which groups of rates, whose targets are 1, are solved."""
+    solved: Flags = state.many - state.few <= PRECISION
+    return solved
+
 
 def narrow(
     visits: Callable[[Floats, Flags], Floats],
@@ -46,16 +86,18 @@ def narrow(
     start: Floats,
     is_settled: Callable[[Bracket, int], Flags],
     relevant: Flags,
+    xp: Any = np,
 ) -> Bracket:
     """Close in on `target` until `is_settled` accepts every relevant group.
 
-    `visits(log_thresholds, wanted)` returns the visits of each group; it may leave out those that are not wanted.
+    `visits(log_thresholds, wanted)` returns the visits of each group; it may leave out those that are not wanted. All
+    arrays are of the library `xp`.
     """
-    search = _Search(target, start)
-    wanted = relevant.copy()
+    search = _Search(target, start, xp)
+    wanted = relevant
     for round_ in range(MAX_ROUNDS):
         search.record_visits(visits(search.at, wanted), wanted)
-        wanted &= ~(search.is_closed | (search.is_bracketed & is_settled(search.found, round_)))
+        wanted = wanted & ~(search.is_closed | (search.is_bracketed & is_settled(search.found, round_)))
         if not wanted.any():
             break
         # Every fourth round bisects, because false position alone can be slow on a curved function.
@@ -66,54 +108,57 @@ def narrow(
 class _Search:
     """State of the search of each group: the two ends, the error of each, and the next threshold to try (`at`)."""
 
-    def __init__(self, target: Floats, start: Floats) -> None:
-        self.found = Bracket(np.full_like(start, -np.inf), np.full_like(start, np.inf), target.copy(), target.copy())
-        self.at = start.copy()
+    def __init__(self, target: Floats, start: Floats, xp: Any) -> None:
+        self._xp = xp
+        self.found = Bracket(xp.full_like(start, -math.inf), xp.full_like(start, math.inf), target, target)
+        self.at = start
         self._target = target
         self._floor, self._ceiling = start - FARTHEST, start + FARTHEST
-        self._error, self._error_low, self._error_high = (np.zeros_like(start) for _ in range(3))
-        self._low_stays, self._high_stays = np.zeros_like(start), np.zeros_like(start)
+        self._error = self._error_low = self._error_high = xp.zeros_like(start)
+        self._low_stays = self._high_stays = xp.zeros_like(start)
         self._step = 0.1
 
     @property
     def is_bracketed(self) -> Flags:
-        return np.isfinite(self.found.low) & np.isfinite(self.found.high)
+        result: Flags = self._xp.isfinite(self.found.low) & self._xp.isfinite(self.found.high)
+        return result
 
     @property
     def is_closed(self) -> Flags:
         """True for groups whose two ends are equal."""
         low, high = self.found.low, self.found.high
         with np.errstate(invalid="ignore"):
-            result: Flags = self.is_bracketed & (high - low <= CLOSED * np.maximum(1.0, np.abs(high)))
+            result: Flags = self.is_bracketed & (high - low <= CLOSED * self._xp.clip(self._xp.abs(high), min=1.0))
         return result
 
     def record_visits(self, now: Floats, wanted: Flags) -> None:
         """Use the visits at `at` as the new end on their side; at the edge of the search, as both ends."""
-        found, at = self.found, self.at
+        found, at, where = self.found, self.at, self._xp.where
         # 0.5 keeps the logarithm finite where a group has no visits.
-        self._error = np.log((now + 0.5) / (self._target + 0.5))
+        self._error = self._xp.log((now + 0.5) / (self._target + 0.5))
         over, under = wanted & (now >= self._target), wanted & (now < self._target)
-        found.low[over], found.many[over], self._error_low[over] = at[over], now[over], self._error[over]
-        found.high[under], found.few[under], self._error_high[under] = at[under], now[under], self._error[under]
-        too_low, too_high = under & (at <= self._floor), over & (at >= self._ceiling)
-        found.low[too_low], found.many[too_low] = at[too_low], now[too_low]
-        found.high[too_high], found.few[too_high] = at[too_high], now[too_high]
+        low, high = over | under & (at <= self._floor), under | over & (at >= self._ceiling)
+        found.low, found.many = where(low, at, found.low), where(low, now, found.many)
+        found.high, found.few = where(high, at, found.high), where(high, now, found.few)
         # The error of an end that stays for a second time is halved, or it would stay forever (the Illinois rule).
-        self._high_stays = np.where(over, self._high_stays + 1, np.where(under, 0, self._high_stays))
-        self._low_stays = np.where(under, self._low_stays + 1, np.where(over, 0, self._low_stays))
-        self._error_high[over & (self._high_stays > 1)] /= 2
-        self._error_low[under & (self._low_stays > 1)] /= 2
+        self._high_stays = where(over, self._high_stays + 1, where(under, 0.0, self._high_stays))
+        self._low_stays = where(under, self._low_stays + 1, where(over, 0.0, self._low_stays))
+        halved_low = where(under & (self._low_stays > 1), self._error_low / 2, self._error_low)
+        halved_high = where(over & (self._high_stays > 1), self._error_high / 2, self._error_high)
+        self._error_low = where(over, self._error, halved_low)
+        self._error_high = where(under, self._error, halved_high)
 
     def choose_next(self, *, halve: bool) -> None:
         """Choose the next threshold: the zero of the line between the ends, or their middle.
 
         A group without two ends searches farther away.
         """
-        found = self.found
+        found, xp = self.found, self._xp
         with np.errstate(invalid="ignore", divide="ignore"):
-            share = self._error_low / (self._error_low - self._error_high)
-            inside = found.low + np.clip(0.5 if halve else share, 0.01, 0.99) * (found.high - found.low)
+            share = 0.5 if halve else xp.clip(self._error_low / (self._error_low - self._error_high), 0.01, 0.99)
+            inside = found.low + share * (found.high - found.low)
         # Visits fall roughly as the root of the threshold, so an error of e in visits is about 2 e in the threshold.
-        farther = self.at + 2 * self._error + np.where(self._error >= 0, self._step, -self._step)
-        self.at = np.clip(np.where(self.is_bracketed, inside, farther), self._floor, self._ceiling)
+        farther = self.at + 2 * self._error
+        farther = xp.where(self._error >= 0, farther + self._step, farther - self._step)
+        self.at = xp.clip(xp.where(self.is_bracketed, inside, farther), self._floor, self._ceiling)
         self._step *= 2

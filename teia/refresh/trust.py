@@ -15,8 +15,6 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass, field
 from struct import Struct
 
-import xxhash
-
 MIN_COMPARED = 20
 SHARE = 0.95
 MAX_COMPARED = 400
@@ -82,9 +80,11 @@ class Trust:
 
     def is_audit(self, key: int, visits: int) -> bool:
         """Tell whether a page's next visit goes without conditions. The choice is fixed by the visit, as by chance."""
+        from xxhash import xxh3_64_intdigest
+
         compared = max(self.tags.compared, self.dates.compared)
         one_in = AUDITS if compared >= MIN_COMPARED else FIRST_AUDITS
-        return not xxhash.xxh3_64_intdigest(_VISIT.pack(key, visits)) % one_in
+        return not xxh3_64_intdigest(_VISIT.pack(key, visits)) % one_in
 
     def note(
         self,

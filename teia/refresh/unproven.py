@@ -12,7 +12,6 @@ from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import polygamma
 
 from teia.refresh.priors import PARENT_PAGES
 from teia.refresh.rates import Floats, Gamma
@@ -36,6 +35,8 @@ class FalseShare(NamedTuple):
 
 def false_share(false: int, proven: int) -> FalseShare:
     """Return the share by the hosts that were found out and those that were proven true."""
+    from scipy.special import polygamma
+
     found_out, honest = FIRST_FALSE + false, FIRST_HOSTS - FIRST_FALSE + proven
     return FalseShare(found_out / (found_out + honest), sqrt(float(polygamma(1, found_out) + polygamma(1, honest))))
 

@@ -242,7 +242,7 @@ NOT_OF_A_PACKAGE = {
     "_typeshed": "exists for mypy alone",
     "bench": "a folder of the checkout; `teia bench` says so where it is missing",
 }
-AREAS_OF_EXTRAS = {"cluster": {"cluster"}, "lab": {"lab"}}
+AREAS_OF_EXTRAS = {"cluster": {"cluster"}, "gpu": {"refresh"}, "lab": {"lab"}}
 
 
 def _declared() -> dict[str, set[str]]:

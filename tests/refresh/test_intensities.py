@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teia.errors import UsageError
-from teia.refresh.formulas import marginal, steady_staleness
-from teia.refresh.intensities import Objective, intensity_at, plan_intensities
+from teia.refresh.formulas import Objective, marginal, steady_staleness
+from teia.refresh.intensities import intensity_at, plan_intensities
 from teia.refresh.model import RefreshWorld
 from teia.refresh.segments import Segments
 

@@ -6,7 +6,7 @@ The laboratory is imported when a command runs, so that other commands do not pa
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -51,6 +51,10 @@ def plan(
     bytes_per_s: Annotated[
         float, typer.Option(metavar="B", min=1.0, help="Speed of servers, where the file does not say it.")
     ] = 1e6,
+    device: Annotated[
+        Literal["cpu", "cuda"],
+        typer.Option(help="Processor or GPU that computes the plan; a GPU plans pages without ages and sizes."),
+    ] = "cpu",
     as_json: AsJson = False,
     supervised: Supervised = False,
 ) -> None:
@@ -70,6 +74,7 @@ def plan(
         budget=budget,
         clock=WallClock(),
         bytes_per_s=bytes_per_s,
+        device=device,
         progress=progress,
     )
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,16 @@ def test_a_broken_row_is_one_line_with_its_number(teia: Teia, tmp_path: Path) ->
     done = teia("lab", "plan", *FLAGS)
     assert done.returncode == 2
     assert done.stderr.splitlines() == ["teia: pages.csv line 7: rate_per_day is 'often', not a number >= 0"]
+
+
+def test_a_plan_on_a_gpu_needs_one(teia: Teia, tmp_path: Path) -> None:
+    """tests/refresh/test_large.py compares the numbers of such plans."""
+    if find_spec("torch") is not None:
+        pytest.skip("torch is installed; there may be a GPU")
+    (tmp_path / "pages.csv").write_text(PAGES)
+    done = teia("lab", "plan", *FLAGS, "--device", "cuda")
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == ["teia: --device cuda needs torch: pip install 'teia[gpu]'"]
 
 
 def test_what_makes_no_sense_is_reported(teia: Teia, tmp_path: Path) -> None:
