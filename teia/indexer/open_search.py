@@ -182,8 +182,7 @@ class CollectionRanks:
 
 STATE_CACHE_S = 2.0
 MAX_WITH_FRESHNESS = 20
-PEERS_OF_HIT = 100
-"""Results of a search that get a probability of being current, and pages of their hosts compared for each."""
+"""Results of a search that get a probability of being current."""
 
 
 class FrontierFacts:
@@ -232,12 +231,11 @@ class FrontierFacts:
         return None
 
     def _fresh(self, lookup: Lookup, seen: PageSummary, key: int) -> float | None:
-        from teia.crawler.keep_fresh.freshness import (
+        from teia.crawler.keep_fresh.estimate import (
             freshness_of,  # imports scipy, only for collections whose pages are revisited
         )
 
-        frontier, now_s = lookup.cells[seen.cell], self._clock.now_s()
-        found = freshness_of(frontier, seen.host, seen.host_id, key, now_s, PEERS_OF_HIT)
+        found = freshness_of(lookup.cells, seen.cell, seen.host, seen.host_id, key, self._clock.now_s())
         return None if found is None else found.fresh_probability
 
 

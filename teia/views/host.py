@@ -296,7 +296,7 @@ def estimate_freshness(
     weigh = weigher(config.refresh, root.collection(collection).ranks)
     with snapshot(root, collection) as cells:
         cell = next(cell for cell in cells if cell.number == line.cell)
-        found = bound_of_host(cell, line.host_id, line.host, max(slot_s, 0.001), config.refresh, weigh, now_s)
+        found = bound_of_host(cells, cell, line.host_id, line.host, max(slot_s, 0.001), config.refresh, weigh, now_s)
     if found is None:
         return HostFreshnessEstimate(slot_s, None, None, None)
     return HostFreshnessEstimate(slot_s, round(found.fresh, 4), round(found.best, 4), round(found.possible, 4))

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 from teia.clock import Clock, iso_utc
 from teia.config.sections import Config
-from teia.crawler.keep_fresh.freshness import freshness_of, rate_of_peers
+from teia.crawler.keep_fresh.estimate import freshness_of, rate_of_peers
 from teia.crawler.lookup import Lookup, UrlEntry, alias_note, main_url
 from teia.crawler.signals_in.site_hints import source_trust
 from teia.crawler.sites.soft404 import soft_404_note
@@ -123,7 +123,7 @@ def page_view(lookup: Lookup, url: str, config: Config, clock: Clock) -> PageVie
     page = entry.page
     outward = lookup.links(entry.cell, page) if page is not None else ()
     now_s = clock.now_s()
-    fresh = freshness_of(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key, now_s)
+    fresh = freshness_of(lookup.cells, entry.cell, entry.host, entry.host_id, entry.key, now_s)
     inward = links_in(lookup, entry.url)
     return PageView(
         url=entry.url,
@@ -332,7 +332,7 @@ def page_detail(
     """Look a page up with all its details; StoreError if it is not known."""
     view = page_view(lookup, url, config, clock)
     entry = find_entry(lookup, url, config)
-    fresh = freshness_of(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key, clock.now_s())
+    fresh = freshness_of(lookup.cells, entry.cell, entry.host, entry.host_id, entry.key, clock.now_s())
     links = lookup.links(entry.cell, entry.page) if entry.page is not None else ()
     marks = _marks(lookup, entry)
     page = entry.page

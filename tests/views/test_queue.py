@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from teia.clock import VirtualClock
 from teia.collections.account import empty_summary
 from teia.collections.settings import saved
 from teia.config.sections import CollectionSettings, Config, CourtesySettings, RefreshSettings
-from teia.crawler.keep_fresh import freshness
+from teia.crawler.keep_fresh import estimate
 from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
@@ -21,6 +20,8 @@ from teia.frontier.cell.schema import STATE_QUEUED
 from teia.frontier.queue.host_rules import PAUSED
 from teia.frontier.queue.order import order_named
 from teia.frontier.queue.politeness import Politeness
+from teia.refresh.history import Histories
+from teia.refresh.rates import Flags, Gamma
 from teia.store.root import open_root
 from teia.transfer.read_all import known_urls
 from teia.urls import key_of
@@ -220,24 +221,24 @@ def test_how_fresh_a_host_could_be_depends_on_the_delay(cut: Crawled) -> None:
     assert often.fresh == seldom.fresh
 
 
-def test_a_view_of_one_host_learns_from_some_hosts_of_its_cell_alone(
+def test_a_view_of_one_host_learns_from_some_pages_of_others_and_once(
     cut: Crawled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cell may have a hundred thousand hosts, and a person waits for this page."""
     learnt: list[int] = []
 
-    def learn(samples: Sequence[object], now_s: float) -> freshness.CommonKnowledge:
-        learnt.append(len(samples))
-        return known([], now_s)
+    def learn(seen: Histories, trusted: Flags) -> Gamma:
+        learnt.append(len(seen))
+        return known(seen, trusted)
 
-    known = freshness.learn_common
-    monkeypatch.setattr(freshness, "FEW_HOSTS", 1)
-    monkeypatch.setattr(freshness, "learn_common", learn)
+    known = estimate.learn_common_prior
+    monkeypatch.setattr(estimate, "SAMPLE_PAGES", 1)
+    monkeypatch.setattr(estimate, "learn_common_prior", learn)
     root = open_root(cut.data)
     of = host_table(root, "main", 3e9).hosts["a.test"]
     for slot_s in (10.0, 20.0):
         estimate_freshness(root, "main", of, slot_s, 3e9)
-    assert learnt == [1]
+    assert learnt == [len(host_table(root, "main", 3e9).hosts)], "a page of each"
 
 
 # ---- can it be done -------------------------------------------------------------------------------------------------

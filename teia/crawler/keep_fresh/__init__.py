@@ -7,6 +7,7 @@ other_plans      policies that due times on disk cannot express
 visit_all_again  the periodic crawl: all pages once more (F2)
 apply_signals    shift due times by the changes that sites report
 weights          importance of pages (P1)
-freshness        freshness of a page's capture, and of a host's captures with its upper bound
+estimate         the probability that a capture is fresh, from which every figure of freshness is made
+freshness        freshness of a host's captures, with its upper bound
 observe          compare a revisit with the visit before
 """

@@ -34,7 +34,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.site_statements import SiteStatement, StatementSource
 from teia.refresh.history import DAY_S
 from teia.refresh.priors import LONGEST_S
-from teia.refresh.rates import Floats, Gamma
+from teia.refresh.rates import Floats, Gamma, fresh_probability_of
 from teia.signals.trust import SignalSource, is_news
 
 SOURCE_SHARE = 4
@@ -56,13 +56,16 @@ class SignalEvidence:
 
     `belief` is the probability that a page changed since its visit because a source reported it, 0 without a report.
     `seen_s` is the last time when a source could have reported a change. Visits are moved as far as a source surely
-    deserves. `likely` is the same evidence without that care, for estimates; None: it is the same.
+    deserves. `likely` is the same evidence without that care, for estimates; None: it is the same. The errors are
+    standard deviations, which the pages of a host have in common.
     """
 
     recall: Floats
     belief: Floats
     seen_s: Floats
     likely: SignalEvidence | None = None
+    recall_error: Floats | float = 0.0
+    belief_error: Floats | float = 0.0
 
     @property
     def for_estimates(self) -> SignalEvidence:
@@ -80,6 +83,7 @@ class _EvidenceBuilder:
         self._frontier = frontier
         self._recall, self._doubt, self._seen_s = np.zeros(pages), np.ones(pages), np.zeros(pages)
         self._likely_recall, self._likely_doubt = np.zeros(pages), np.ones(pages)
+        self._recall_error, self._belief_error = np.zeros(pages), np.zeros(pages)
         self._trusts: dict[int, dict[int, SignalSource]] = {}
         # Source 0 stands for pings, which are never read.
         self._read_s: dict[int, float] = {0: 0.0}
@@ -96,8 +100,10 @@ class _EvidenceBuilder:
             # Sources count as independent, so that doubts multiply.
             self._doubt[row] *= 1.0 - min(trust.sure_weight, MOST_SURE)
             self._likely_doubt[row] *= 1.0 - min(trust.weight, MOST_SURE)
+            self._belief_error[row] = max(self._belief_error[row], trust.credibility.deviation)
         self._recall[row] = max(self._recall[row], min(trust.sure_recall, MOST_SURE))
-        self._likely_recall[row] = max(self._likely_recall[row], min(trust.likely_recall, MOST_SURE))
+        if trust.likely_recall > self._likely_recall[row]:
+            self._likely_recall[row], self._recall_error[row] = trust.likely_recall, trust.recall.deviation
         self._seen_s[row] = max(self._seen_s[row], self._last_read_s(slot, statement.source))
 
     def _last_read_s(self, slot: int, source: int) -> float:
@@ -107,7 +113,8 @@ class _EvidenceBuilder:
         return self._read_s[source]
 
     def build(self) -> SignalEvidence:
-        likely = SignalEvidence(self._likely_recall, 1.0 - self._likely_doubt, self._seen_s)
+        belief, errors = 1.0 - self._likely_doubt, (self._recall_error, self._belief_error)
+        likely = SignalEvidence(self._likely_recall, belief, self._seen_s, None, *errors)
         return SignalEvidence(self._recall, 1.0 - self._doubt, self._seen_s, likely)
 
 
@@ -171,12 +178,19 @@ def _covered_s(columns: PageColumns, evidence: SignalEvidence, now_s: float) -> 
 
 def shift_ages(columns: PageColumns, found: Gamma, evidence: SignalEvidence, now_s: float) -> PageColumns:
     """Shift each capture's apparent age by the signals: a read sitemap may confirm a page as well as a visit."""
-    shift_s = -evidence.recall * _covered_s(columns, evidence, now_s)
+    covered_s = _covered_s(columns, evidence, now_s)
     # The age at which the capture is fresh with 1 - belief times the probability that it has by its own age.
-    passed_s = found.time_s + np.maximum(now_s - columns.fresh_s, 0.0)
+    age_s = np.maximum(now_s - columns.fresh_s, 0.0)
+    passed_s = found.time_s + age_s
     with np.errstate(over="ignore"):
         older_s = np.minimum(passed_s * ((1.0 - evidence.belief) ** (-1.0 / found.changes) - 1.0), LONGEST_S)
-    return replace(columns, shift_s=np.where(evidence.belief > 0, older_s, shift_s))
+    is_reported = evidence.belief > 0
+    shift_s = np.where(is_reported, older_s, -evidence.recall * covered_s)
+    # The slope of the probability with the belief, or with the recall, times their errors.
+    fresh, by_age = fresh_probability_of(found, age_s + shift_s), fresh_probability_of(found, age_s)
+    by_recall = fresh * found.changes * covered_s / (found.time_s + age_s + shift_s) * evidence.recall_error
+    error = np.where(is_reported, by_age * evidence.belief_error, by_recall)
+    return replace(columns, shift_s=shift_s, shift_error=error)
 
 
 def mark_sources(frontier: FrontierCell, host_key: tuple[int, int], columns: PageColumns) -> PageColumns:

@@ -1,9 +1,10 @@
-"""Freshness of captures: of one page, and of a host with its upper bounds and the effect of its politeness delay.
+"""Freshness of a host's captures, with its upper bounds and the effect of its politeness delay.
 
-`fresh` is the mean over pages, by weight, of the probability that the capture equals the page, by the current estimates
-of the rates. Its error has three parts: chance, which shrinks with the number of pages; the errors of the priors, which
-pages have in common (refresh/priors.py `shared_error`); and 304s that may be false (`Unproven`). Three numbers bound
-the freshness (refresh/possible.py), all from the same estimates of the rates and the slots that the host grants:
+`fresh` is the mean over pages, by weight, of the probability that the capture equals the page (estimate.py). Its error
+has four parts: chance, which shrinks with the number of pages; the errors of the priors, which pages have in common
+(refresh/priors.py `shared_error`); 304s that may be false (`Unproven`); and signals whose value is not known yet
+(`shift_error`). Three numbers bound the freshness (refresh/possible.py), all from the same estimates of the rates and
+the slots that the host grants:
 
   possible    the limit of any polite policy now; `fresh` never exceeds it, at any moment
   best        the most that can be kept in the long run; right after a crawl captures may be fresher
@@ -12,57 +13,33 @@ the freshness (refresh/possible.py), all from the same estimates of the rates an
 The gap to `best` is attributed page by page (`ExcessLoss`). Where a capture is less fresh than under the best plan,
 there are three causes: its page did not answer lately, or too few visits have shown how fast it changes, or the visits
 came at other times than that plan's. The loss of the best plan because rates are not known counts as learning too.
-
-The rate of a single page starts from a prior of the other pages of its host, those of its kind foremost
-(refresh/priors.py), because its own visits are few. Nothing is known of a page that was never revisited.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from contextlib import closing
 from dataclasses import astuple, dataclass, field, replace
-from functools import lru_cache
 from itertools import repeat
-from math import inf, log, sqrt
-from pathlib import Path
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 
-from teia.crawler.keep_fresh import host_plan
-from teia.crawler.keep_fresh.apply_signals import (
-    add_silence,
-    mark_sources,
-    read_evidence,
-    read_evidence_at,
-    shift_ages,
-)
+from teia.crawler.keep_fresh.estimate import HostEstimate
 from teia.crawler.keep_fresh.host_plan import (
     SHORTEST_SLOT_S,
     HostPriors,
     PageColumns,
-    equal_weights,
     fresh_probabilities,
     host_world,
     priors_of,
-    to_columns,
 )
-from teia.crawler.keep_fresh.observe import decode_errors
-from teia.frontier.cell import histories, revisits
-from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.revisits import CapturedPage
-from teia.frontier.cell.schema import STATE_DONE
 from teia.lib.message import Message, joined
-from teia.refresh.history import DAY_S, Histories, concatenate, decode_columns
+from teia.refresh.history import DAY_S
 from teia.refresh.intensities import plan_intensities
 from teia.refresh.possible import ServerCaptures, possible_freshness, possible_freshness_within
-from teia.refresh.priors import SharedError, learn_common_prior, learn_priors, shared_error
-from teia.refresh.rates import Flags, Floats, Gamma, estimate, mean_fresh_probability
-from teia.refresh.trust import Trust
-from teia.refresh.unproven import FalseShare, false_probability, false_share
-from teia.urls import site_of, slot_of
+from teia.refresh.priors import SharedError, shared_error
+from teia.refresh.rates import Flags, Floats, Gamma, mean_fresh_probability
 
 WEEK_S = 7 * DAY_S
 UNANSWERED_S = 1.0
@@ -75,10 +52,6 @@ ERRORS = 1.96
 BOUND_LIFETIME_S, ALIKE = 300.0, 0.1
 """Lifetime of bounds, and the relative change of pages and slots up to which they hold."""
 
-COMMON_LIFETIME_S, FEW_HOSTS, FEW_PAGES = 300.0, 200, 20
-"""Time for which the knowledge that single pages share is kept, and the hosts and pages of each it is learnt from."""
-
-FIRST_KEY = -(1 << 63)
 _SHARED = ("slope", "information", "model")
 
 FEW_VISITS = 5
@@ -167,97 +140,6 @@ class FreshnessBound:
         return WEEK_S / self.pages if self.pages else 0.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CommonKnowledge:
-    """Knowledge that all hosts share: the prior of their pages, and the share of hosts whose 304s are false."""
-
-    of_all: Gamma
-    false_share: FalseShare
-
-
-def learn_common(
-    samples: Iterable[tuple[FrontierCell, int, str, int]], now_s: float, *, uses_signals: bool = True
-) -> CommonKnowledge:
-    """Learn from a part of each host's pages; the samples are (cell, host id, host, number of pages)."""
-    known: list[Histories] = []
-    trusted: list[bool] = []
-    are_true: Counter[bool | None] = Counter()
-    for frontier, host_id, host, pages in samples:
-        host_key = (slot_of(site_of(host)), host_id)
-        rows = revisits.captured_pages(frontier, *host_key, FIRST_KEY, pages)
-        if not rows:
-            continue
-        with decode_errors(frontier):
-            columns = mark_sources(frontier, host_key, to_columns(rows, equal_weights))
-            trust = Trust.decode(histories.host_trust(frontier, *host_key)[0])
-        are_true[are_304s_true(trust, columns.histories)] += 1
-        if uses_signals:
-            columns = add_silence(columns, read_evidence(frontier, *host_key, columns).for_estimates, now_s)
-        known.append(columns.histories.select(~np.asarray(columns.is_source)))
-        trusted += [trust.dates.is_trusted] * len(known[-1])
-    of_all = learn_common_prior(concatenate(known), np.array(trusted, dtype=np.bool_))
-    return CommonKnowledge(of_all, false_share(are_true[False], are_true[True]))
-
-
-@lru_cache(maxsize=64)
-def _learn_from_cell(path: Path, period: int) -> CommonKnowledge:
-    with closing(FrontierCell(path, read_only=True)) as frontier:
-        hosts = revisits.hosts_with_pages(frontier)
-        some = hosts[:: max(1, len(hosts) // FEW_HOSTS)]
-        samples = [(frontier, host_id, host, FEW_PAGES) for host_id, host, *_ in some]
-        return learn_common(samples, period * COMMON_LIFETIME_S)
-
-
-def common_of_cell(frontier: FrontierCell, now_s: float) -> CommonKnowledge:
-    """Return what some pages of some hosts of a cell tell; it is kept for `COMMON_LIFETIME_S`."""
-    return _learn_from_cell(frontier.path, int(now_s // COMMON_LIFETIME_S))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Unproven:
-    """The pages of a host whose 304s may be false, as they are if so, and the probability of that with its error."""
-
-    probability: float
-    deviation: float
-    columns: PageColumns
-    found: Gamma
-    priors: HostPriors
-
-
-def are_304s_true(trust: Trust, known: Histories) -> bool | None:
-    """Tell whether a host's 304s are true; None as long as no change of its pages came with another validator."""
-    if trust.hides_changes:
-        return False
-    return True if float(known.changes.sum()) > trust.hidden + 0.5 else None
-
-
-def read_unproven(
-    frontier: FrontierCell, host_key: tuple[int, int], columns: PageColumns, trust: Trust, common: CommonKnowledge
-) -> Unproven | None:
-    """Read a host whose 304s are neither proven true nor false; None for any other."""
-    known = columns.histories
-    if are_304s_true(trust, known) is not None:
-        return None
-    visited = known.visits > 0
-    spans = histories.body_times(frontier, *host_key, columns.key[visited].tolist())
-    if not spans:
-        return None
-    first_s, last_s = np.array(spans).T
-    with_body_s = known.quiet_s.copy()
-    with_body_s[visited] = np.clip(last_s - first_s, 0.0, known.quiet_s[visited])
-    if np.allclose(with_body_s, known.quiet_s):  # there was no 304
-        return None
-    spans_s = (known.quiet_s[visited], with_body_s[visited])
-    probability = false_probability(*spans_s, common.of_all, trust.hidden, common.false_share.mean)
-    fresh_s, visited_s = columns.fresh_s.copy(), known.visited_s.copy()
-    fresh_s[visited] = np.minimum(fresh_s[visited], last_s)
-    visited_s[visited] = np.minimum(visited_s[visited], last_s)
-    pages = replace(columns, histories=replace(known, quiet_s=with_body_s, visited_s=visited_s), fresh_s=fresh_s)
-    priors, found, _ = host_plan.learn_priors(pages, common.of_all, np.full(len(pages), trust.dates.is_trusted))
-    deviation = probability * (1.0 - probability) * common.false_share.deviation
-    return Unproven(probability, deviation, pages, found, priors)
-
-
 class _FreshSum(NamedTuple):
     """The sum of the weights of fresh captures, its variance, and the error that it shares with other hosts."""
 
@@ -266,7 +148,7 @@ class _FreshSum(NamedTuple):
     shared: SharedError
 
     @classmethod
-    def estimate(cls, columns: PageColumns, found: Gamma, priors: HostPriors, here: Flags, now_s: float) -> _FreshSum:
+    def of_pages(cls, columns: PageColumns, found: Gamma, priors: HostPriors, here: Flags, now_s: float) -> _FreshSum:
         weight = columns.weight[here]
         fresh = fresh_probabilities(columns, found, now_s)[here]
         age_s = np.maximum(now_s - columns.fresh_s + columns.shift_s, 0.0)[here]
@@ -276,7 +158,7 @@ class _FreshSum(NamedTuple):
         rates = Gamma(found.changes[here], found.time_s[here])
         variance, shared = shared_error(rates, priors_of(repeat(priors), kinds), age_s, weight, kind)
         own = float(np.square(weight) @ (fresh * (1.0 - fresh)))
-        return cls(float(weight @ fresh), own + variance, shared)
+        return cls(float(weight @ fresh), own + variance + _signal_variance(columns, here), shared)
 
     def mix(self, other: _FreshSum, probability: float, deviation: float) -> _FreshSum:
         """Return the sum if the other one is true with a probability, which has an error in common with others."""
@@ -290,21 +172,39 @@ class _FreshSum(NamedTuple):
         )
 
 
+def _signal_variance(columns: PageColumns, here: Flags) -> float:
+    """Return the variance of the sum of a host's fresh captures because of its signals, whose value is an estimate.
+
+    That value is the same for all pages that are reported, and for all that are not.
+    """
+    errors = np.broadcast_to(columns.weight * columns.shift_error, len(columns))[here]
+    is_reported = np.broadcast_to(columns.shift_s, len(columns))[here] > 0
+    return float(errors[is_reported].sum()) ** 2 + float(errors[~is_reported].sum()) ** 2
+
+
+def _sum_fresh(pages: HostEstimate, here: Flags, now_s: float) -> _FreshSum:
+    found = _FreshSum.of_pages(pages.columns, pages.found, pages.priors, here, now_s)
+    unproven = pages.unproven
+    if unproven is None:
+        return found
+    columns = replace(unproven.columns, weight=pages.columns.weight)
+    if_false = _FreshSum.of_pages(columns, unproven.found, unproven.priors, here, now_s)
+    return found.mix(if_false, unproven.probability, unproven.deviation)
+
+
 def compute_bound(
-    columns: PageColumns,
-    found: Gamma,
-    priors: HostPriors,
+    pages: HostEstimate,
     slot_s: float,
     now_s: float,
     horizon_s: float | None = None,
     before: FreshnessBound | None = None,
-    unproven: Unproven | None = None,
 ) -> FreshnessBound | None:
     """Return the freshness, with bounds, of pages that have their host's slots to themselves; None if all are gone.
 
     The bounds take longer to compute than a plan, and hardly move. So they are taken over from `before`, while that is
     recent and similar (`BoundInputs`).
     """
+    columns, found = pages.columns, pages.found
     here = ~columns.is_gone & (columns.weight > 0)
     if not here.any():
         return None
@@ -314,11 +214,7 @@ def compute_bound(
         age_s=np.maximum(now_s - columns.fresh_s + columns.shift_s, 0.0)[here],
         slot_s=max(slot_s, SHORTEST_SLOT_S),
     )
-    estimated = _FreshSum.estimate(columns, found, priors, here, now_s)
-    if unproven is not None:
-        pages = replace(unproven.columns, weight=columns.weight)
-        if_false = _FreshSum.estimate(pages, unproven.found, unproven.priors, here, now_s)
-        estimated = estimated.mix(if_false, unproven.probability, unproven.deviation)
+    estimated = _sum_fresh(pages, here, now_s)
     total = float(captures.weight.sum())
     share, variance, shared = estimated.fresh / total, estimated.variance, estimated.shared
     bounded = BoundInputs(now_s, len(captures), captures.slot_s)
@@ -334,7 +230,7 @@ def compute_bound(
     plan = plan_intensities(world)
     at_best = possible_freshness(captures, plan)
     unknown, is_requested = at_best.long_run - at_best.planned, horizon_s is not None
-    fresh = fresh_probabilities(columns, found, now_s)[here]
+    fresh = pages.fresh(now_s)[here]
     return FreshnessBound(
         pages=len(captures),
         weight=total,
@@ -447,80 +343,3 @@ def days(seconds: float) -> str:
     if seconds >= 7_200.0:
         return Message("{n:.0f} hours", n=seconds / 3_600.0)
     return Message("{n:.0f} minutes", n=seconds / 60.0) if seconds >= 120.0 else f"{seconds:.0f} s"
-
-
-# ---- one page --------------------------------------------------------------------------------------------------------
-
-
-MAX_PEERS = 1_000
-MIN_PEERS = 5
-INTERVAL = 0.9
-SHOWN = 0.002
-"""Precision at which the rate of a page agrees with its probability, which is shown in percent."""
-
-
-@dataclass(frozen=True, slots=True)
-class PageFreshness:
-    """A page's change rate with its 90% interval, and the probability that the capture is fresh.
-
-    `fresh_probability` is averaged over the possible rates, with what signals and unproven 304s say of the time since
-    the capture. The rate is the one nearest to the mean of its visits by which exp(-rate x age) is this probability.
-    """
-
-    rate_per_day: float
-    low_per_day: float
-    high_per_day: float
-    fresh_probability: float
-
-
-def freshness_of(
-    frontier: FrontierCell, host: str, host_id: int, key: int, now_s: float, most_peers: int = MAX_PEERS
-) -> PageFreshness | None:
-    """Return the freshness of one page, as the report estimates it; None if it was not revisited yet."""
-    host_key = (slot_of(site_of(host)), host_id)
-    rows = [
-        CapturedPage(
-            peer.key, peer.tail, peer.depth, 0, peer.media_type, 200, STATE_DONE, 0, 0, 0, 0.0, 0.0, peer.record
-        )
-        for peer in histories.peers(frontier, *host_key, key, most_peers)
-    ]
-    if not rows:
-        return None
-    common = common_of_cell(frontier, now_s)
-    with decode_errors(frontier):
-        columns = mark_sources(frontier, host_key, to_columns(rows, equal_weights))
-        trust = Trust.decode(histories.host_trust(frontier, *host_key)[0])
-    evidence = read_evidence_at(frontier, [host_key] * len(rows), columns).for_estimates
-    columns = add_silence(columns, evidence, now_s)
-    _, found, _ = host_plan.learn_priors(columns, common.of_all, np.full(len(rows), trust.dates.is_trusted))
-    columns = shift_ages(columns, found, evidence, now_s)
-    fresh = fresh_probabilities(columns, found, now_s)
-    unproven = read_unproven(frontier, host_key, columns, trust, common)
-    if unproven is not None:
-        if_false = fresh_probabilities(unproven.columns, unproven.found, now_s)
-        fresh = fresh + unproven.probability * (if_false - fresh)
-    # Row 0 is the page itself; the others are its peers.
-    low, high = (float(limits[0]) for limits in found.interval(INTERVAL))
-    rate = agreeing_rate(float(found.mean[0]), now_s - float(columns.fresh_s[0]), float(fresh[0]))
-    return PageFreshness(rate * DAY_S, min(low, rate) * DAY_S, max(high, rate) * DAY_S, float(fresh[0]))
-
-
-def agreeing_rate(rate: float, age_s: float, probability: float) -> float:
-    """Return the nearest rate by which a capture of this age is fresh with this probability, within SHOWN."""
-    if age_s <= 0:
-        return rate
-    least = -log(min(probability + SHOWN, 1.0)) / age_s
-    most = -log(probability - SHOWN) / age_s if probability > SHOWN else inf
-    return min(max(rate, least), most)
-
-
-def rate_of_peers(frontier: FrontierCell, host: str, host_id: int, key: int) -> float | None:
-    """Return the changes per day of a host's other pages that were revisited; None if too few were."""
-    others = histories.other_records(frontier, slot_of(site_of(host)), host_id, key, MAX_PEERS)
-    if len(others) < MIN_PEERS:
-        return None
-    with decode_errors(frontier):
-        columns = decode_columns(others)
-    alike = np.zeros(len(others), dtype=np.int64)
-    found = estimate(columns, learn_priors(columns, alike, alike))
-    return float(np.median(found.mean) * DAY_S)

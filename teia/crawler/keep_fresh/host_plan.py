@@ -67,8 +67,8 @@ class PageColumns:
     """Pages in columns. `fresh_s` is the last time when the capture equalled the page, `requested_s` the last try.
 
     `is_gone`: the page does not exist, or has not answered for long. `shift_s`: the apparent age of a capture minus its
-    real age, by the signals on its page (apply_signals.py). `is_source`: a sitemap or feed, which changes with any page
-    it names, so its rate says nothing about those of pages.
+    real age, by the signals on its page (apply_signals.py), and `shift_error` the error of the probability for it.
+    `is_source`: a sitemap or feed, which changes with any page it names, so its rate says nothing about those of pages.
     """
 
     key: npt.NDArray[np.int64]
@@ -82,6 +82,7 @@ class PageColumns:
     changes: npt.NDArray[np.int64]
     is_gone: Flags
     shift_s: Floats | float = 0.0
+    shift_error: Floats | float = 0.0
     is_source: Flags | bool = False
 
     def __len__(self) -> int:

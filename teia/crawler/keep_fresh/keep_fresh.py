@@ -31,13 +31,8 @@ import numpy as np
 from teia.clock import Clock
 from teia.config.sections import Config
 from teia.crawler.keep_fresh.apply_signals import MAX_BROUGHT_FORWARD, SignalApplier, without_sources
-from teia.crawler.keep_fresh.freshness import (
-    CommonKnowledge,
-    FreshnessBound,
-    are_304s_true,
-    compute_bound,
-    read_unproven,
-)
+from teia.crawler.keep_fresh.estimate import CommonKnowledge, HostEstimate, are_304s_true, read_unproven
+from teia.crawler.keep_fresh.freshness import FreshnessBound, compute_bound
 from teia.crawler.keep_fresh.give_way import Swap, SwapFinder, give_way
 from teia.crawler.keep_fresh.host_plan import (
     HostPlan,
@@ -527,7 +522,7 @@ class Refresh:
         slot_s = slots_s[1]
         after = rows[-1].key if len(rows) == PART_PAGES else None
         policy_queue = self._make_policy_queue(columns, found, slot_s, now_s)
-        bound = compute_bound(pages, found, plan.priors, slot_s, now_s, before=host.bound, unproven=unproven)
+        bound = compute_bound(HostEstimate(pages, found, plan.priors, unproven), slot_s, now_s, before=host.bound)
         moves, are_true = due_time_changes(columns, interval_s), are_304s_true(trust, columns.histories)
         return PlanResult(host, plan, moves, after, total, policy_queue, bound, swaps, are_true)
 

@@ -11,14 +11,14 @@ trusted only one page in TESTED is used: enough to notice that it has become rel
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import exp, log
 from typing import NamedTuple
 
 from teia.crawler.child.messages import ReportedChanges
 from teia.crawler.visit import ActiveVisit
 from teia.errors import CorruptFile
-from teia.frontier.cell import site_statements
+from teia.frontier.cell import histories, site_statements
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import RowKey
 from teia.frontier.cell.site_statements import SiteStatement, StatementSource
@@ -29,6 +29,8 @@ from teia.signals.trust import SignalSource, is_future, is_news
 from teia.urls import site_of, slot_of
 
 TESTED = 16
+PEERS, PEER_VISITS = 16, 8.0
+"""Other pages of a host that are looked at for one with few visits; theirs count as PEER_VISITS of it at most."""
 
 
 class HostStatements(NamedTuple):
@@ -191,12 +193,23 @@ class StatementTest:
             )
         self._trusts.store()
 
+    def _peers(self) -> list[History]:
+        """Return the histories of other pages of the host."""
+        sources = {each.key for each in site_statements.sources_of(self._frontier, *self._row_key[:2])}
+        others = histories.first_records(self._frontier, self._row_key, PEERS)
+        try:
+            return [History.decode(record) for key, record in others if key not in sources]
+        except ValueError as error:
+            raise CorruptFile(self._frontier.path, str(error)) from error
+
     def _test(self, statement: SiteStatement, history: History, now_s: float, *, changed: bool) -> float | None:
         """Test one statement; return the time since which a change is open: it may still be reported."""
         slot, host_id, _ = self._row_key
         if is_news(statement.reported_s, statement.checked_s, history.visited_s):
             trust = self._trusts.learn(slot, host_id, statement.kind)
-            trust.note_visit(changed=changed, unchanged_probability=unchanged_probability(history, now_s))
+            peers = self._peers() if history.visits < PEER_VISITS else []
+            unchanged = unchanged_probability(history, peers, now_s - history.visited_s)
+            trust.note_visit(changed=changed, unchanged_probability=unchanged)
             if changed:
                 trust.note_change(announced=True)
             return None
@@ -209,15 +222,19 @@ class StatementTest:
         return None
 
 
-def unchanged_probability(history: History, now_s: float) -> float:
-    """Return the probability that a page has not changed since its last visit, by its own visits alone.
+def unchanged_probability(history: History, peers: Sequence[History], interval_s: float) -> float:
+    """Return the probability that a page does not change in so many seconds, by its visits and those of some others.
 
-    Cho's estimator for visits at the mean interval, with half a change more than was seen.
+    Cho's estimator for visits at the mean interval, with half a change more than was seen. The dates of the source that
+    is tested are not used here. Without other pages, every change of one that is seldom visited would be to the credit
+    of the report, however often pages of the host change.
     """
-    interval_s = max(0.0, now_s - history.visited_s)
-    elapsed_s = history.quiet_s + sum(gap_s * weight for gap_s, weight in history.gaps)
-    if history.visits < 1.0 or elapsed_s <= 0.0:
-        return exp(-interval_s * FIRST_CHANGES / FIRST_TIME_S)
-    quiet_visits = max(0.0, history.visits - history.changes)
-    per_visit = -log((quiet_visits + 0.5) / (history.visits + 1.0))
-    return exp(-interval_s * per_visit * history.visits / elapsed_s)
+    share = PEER_VISITS / max(PEER_VISITS, sum(each.visits for each in peers))
+    known = [(history, 1.0), *((each, share) for each in peers)]
+    visits = sum(share * each.visits for each, share in known)
+    quiet_visits = sum(share * max(0.0, each.visits - each.changes) for each, share in known)
+    elapsed_s = sum(share * (each.quiet_s + sum(gap_s * one for gap_s, one in each.gaps)) for each, share in known)
+    if visits <= 0.0 or elapsed_s <= 0.0:
+        return exp(-max(0.0, interval_s) * FIRST_CHANGES / FIRST_TIME_S)
+    per_visit = -log((quiet_visits + 0.5) / (visits + 1.0))
+    return exp(-max(0.0, interval_s) * per_visit * visits / elapsed_s)

@@ -6,7 +6,7 @@ sketch of its text. The records are bytes in this module; refresh/ interprets th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from teia.frontier.cell.cell import FrontierCell
@@ -33,7 +33,7 @@ class KnownPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class RevisitedPage:
     """A page of a host, with the fields by which change rates are compared."""
 
     key: int
@@ -102,17 +102,21 @@ def body_times(frontier: FrontierCell, slot: int, host_id: int, keys: Iterable[i
     return [frontier.db.execute(sql, (slot, host_id, key, str(NOT_MODIFIED))).fetchone() for key in keys]
 
 
-def peers(frontier: FrontierCell, slot: int, host_id: int, key: int, limit: int) -> Iterator[Peer]:
-    """Yield a page that has a history, then up to `limit` others of its host; none if the page has none."""
-    columns = "h.key, u.tail, u.depth, p.media_type, h.record"
-    tables = "histories AS h JOIN urls AS u USING (slot, host_id, key) JOIN pages AS p USING (slot, host_id, key)"
-    of_host = f"SELECT {columns} FROM {tables} WHERE h.slot = ? AND h.host_id = ? AND h.record <> x''"  # noqa: S608  # our own text
-    row = frontier.db.execute(f"{of_host} AND h.key = ?", (slot, host_id, key)).fetchone()
-    if row is None:
-        return
-    yield Peer(*row)
-    for other in frontier.db.execute(f"{of_host} AND h.key <> ? LIMIT ?", (slot, host_id, key, limit)):
-        yield Peer(*other)
+def revisited_page(frontier: FrontierCell, row_key: RowKey) -> RevisitedPage | None:
+    """Return a page that has a history; None if it has none."""
+    sql = """
+        SELECT h.key, u.tail, u.depth, p.media_type, h.record
+        FROM histories AS h JOIN urls AS u USING (slot, host_id, key) JOIN pages AS p USING (slot, host_id, key)
+        WHERE h.slot = ? AND h.host_id = ? AND h.key = ? AND h.record <> x''
+    """
+    row = frontier.db.execute(sql, row_key).fetchone()
+    return None if row is None else RevisitedPage(*row)
+
+
+def first_records(frontier: FrontierCell, row_key: RowKey, limit: int) -> list[tuple[int, bytes]]:
+    """Return the keys and records of those of a host's first `limit` pages that were revisited, except one page."""
+    sql = "SELECT key, record FROM histories WHERE slot = ? AND host_id = ? AND key <> ? ORDER BY key LIMIT ?"
+    return [(key, record) for key, record in frontier.db.execute(sql, (*row_key, limit)) if record]
 
 
 def other_records(frontier: FrontierCell, slot: int, host_id: int, key: int, limit: int) -> list[bytes]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from math import ceil
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from teia.clock import Clock, WallClock
@@ -14,20 +13,17 @@ from teia.collections.account import truth_of
 from teia.collections.control_file import CrawlReports
 from teia.config.sections import RefreshSettings
 from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
-from teia.crawler.keep_fresh.apply_signals import SignalApplier, without_sources
+from teia.crawler.keep_fresh.apply_signals import without_sources
+from teia.crawler.keep_fresh.estimate import FIRST_KEY, CommonKnowledge, HostKnowledge, HostRecords, common_of_cells
 from teia.crawler.keep_fresh.freshness import (
-    CommonKnowledge,
     FreshnessBound,
     LostFreshness,
     attribute_loss,
     combine_bounds,
-    common_of_cell,
     compute_bound,
     feasibility,
-    learn_common,
-    read_unproven,
 )
-from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, to_columns
+from teia.crawler.keep_fresh.host_plan import Weigh
 from teia.crawler.keep_fresh.observe import decode_errors
 from teia.crawler.keep_fresh.weights import weigher
 from teia.errors import TeiaError
@@ -41,13 +37,9 @@ from teia.views.reports.source import OpenCell, Source
 PART = 50_000
 """Pages of one host that are looked at together; keys are hashes, so a part is a fair sample."""
 
-SAMPLE = 20_000
-"""Pages from which the prior of all pages is learnt."""
-
 MEASURED_S = 60.0
 """Age up to which a measurement of the true freshness is shown beside the estimate."""
 
-FIRST_KEY = -(1 << 63)
 MAX_HOSTS = 1_000_000
 
 
@@ -108,24 +100,12 @@ class FreshnessReport:
     true: float | None = None
 
 
-def _learn_common(cells: Sequence[OpenCell], settings: RefreshSettings, now_s: float) -> CommonKnowledge:
-    """Learn from a sample of the pages: a part of each host's."""
-    hosts = list(_hosts(cells))
-    counts = [revisits.count_captured(cell.frontier, slot_of(site_of(host)), host_id) for cell, host_id, host in hosts]
-    part = min(1.0, SAMPLE / max(1, sum(counts)))
-    samples = [
-        (cell.frontier, host_id, host, ceil(part * count))
-        for (cell, host_id, host), count in zip(hosts, counts, strict=True)
-    ]
-    return learn_common(samples, now_s, uses_signals=settings.signals)
-
-
 def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> FreshnessReport:
     """Estimate the freshness of a collection from its visits; reads every page's history, a host at a time."""
     now_s = (clock or WallClock()).now_s()
     weigh = weigher(source.config.refresh, source.ranks)
     pace = read_pace(source, now_s)
-    common = _learn_common(source.cells, source.config.refresh, now_s)
+    common = common_of_cells([cell.frontier for cell in source.cells], now_s)
     found: list[tuple[str, FreshnessBound]] = []
     hiding: list[str] = []
     again = unproven = 0
@@ -219,15 +199,6 @@ def _hosts(cells: Sequence[OpenCell]) -> Iterator[tuple[OpenCell, int, str]]:
             yield cell, host_id, host
 
 
-@dataclass(slots=True)
-class _PlannedHost:
-    """A host as the planner sees it."""
-
-    slot: int
-    host_id: int
-    slot_s: float
-
-
 def _trust(cell: OpenCell, host_id: int, host: str) -> Trust:
     with decode_errors(cell.frontier):
         return Trust.decode(histories.host_trust(cell.frontier, slot_of(site_of(host)), host_id)[0])
@@ -244,41 +215,43 @@ def _host_bounds(
     now_s: float,
 ) -> tuple[list[FreshnessBound], int, bool]:
     """Return the freshness of each part of one host, how many of its pages were revisited, and doubt in its 304s."""
-    slot = slot_of(site_of(host))
-    total = revisits.count_captured(cell.frontier, slot, host_id)
-    trust = _trust(cell, host_id, host)
+    host_key = (slot_of(site_of(host)), host_id)
+    total = revisits.count_captured(cell.frontier, *host_key)
     bounds, seen, is_unproven = [], 0, False
-    signals, planned = SignalApplier(settings), _PlannedHost(slot, host_id, slot_s)
-    for columns in _parts(cell, slot, host_id, weigh):
+    for rows in _parts(cell, host_key):
+        pages = HostRecords.read(cell.frontier, host_key, rows, now_s, weigh)
+        known = HostKnowledge.learn(cell.frontier, host_key, pages, common)
+        made = known.estimate(cell.frontier, host_key, pages, now_s)
+        made = replace(made, columns=without_sources(made.columns))
+        seen += int(((made.columns.histories.visits > 0) & (made.columns.weight > 0) & ~made.columns.is_gone).sum())
+        is_unproven |= made.unproven is not None
         # A part of a host has its part of the slots.
-        slots_s = (slot_s, slot_s * total / len(columns))
-        known = (common.of_all, trust.dates.is_trusted)
-        made = signals.plan(cell.frontier, planned, columns, *known, slots_s, now_s, warm=False)
-        pages = without_sources(made.columns)
-        seen += int(((pages.histories.visits > 0) & (pages.weight > 0) & ~pages.is_gone).sum())
-        unproven = read_unproven(cell.frontier, (slot, host_id), pages, trust, common)
-        is_unproven |= unproven is not None
-        given = (slots_s[1], now_s, settings.horizon_s)
-        bound = compute_bound(pages, made.found, made.plan.priors, *given, unproven=unproven)
+        bound = compute_bound(made, slot_s * total / len(rows), now_s, settings.horizon_s)
         bounds += [bound] if bound is not None else []
     return bounds, seen, is_unproven
 
 
 def bound_of_host(
-    cell: OpenCell, host_id: int, host: str, slot_s: float, settings: RefreshSettings, weigh: Weigh, now_s: float
+    cells: Sequence[OpenCell],
+    cell: OpenCell,
+    host_id: int,
+    host: str,
+    slot_s: float,
+    settings: RefreshSettings,
+    weigh: Weigh,
+    now_s: float,
 ) -> FreshnessBound | None:
-    """Return the freshness of one host with requests `slot_s` apart; the prior comes from some hosts of its cell."""
-    common = common_of_cell(cell.frontier, now_s)
+    """Return the freshness of one host of a collection's cells, with requests `slot_s` apart."""
+    common = common_of_cells([each.frontier for each in cells], now_s)
     parts, *_ = _host_bounds(cell, host_id, host, slot_s, settings, weigh, common, now_s)
     return combine_bounds(parts)
 
 
-def _parts(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[PageColumns]:
+def _parts(cell: OpenCell, host_key: tuple[int, int]) -> Iterator[list[revisits.CapturedPage]]:
     after = FIRST_KEY
-    while rows := revisits.captured_pages(cell.frontier, slot, host_id, after, PART):
+    while rows := revisits.captured_pages(cell.frontier, *host_key, after, PART):
         after = rows[-1].key
-        with decode_errors(cell.frontier):
-            yield to_columns(rows, weigh)
+        yield rows
 
 
 class _Pace(NamedTuple):

@@ -19,7 +19,7 @@ from fastapi import Depends, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from teia.clock import iso_utc
-from teia.crawler.keep_fresh.freshness import freshness_of
+from teia.crawler.keep_fresh.estimate import freshness_of
 from teia.errors import TeiaError, UsageError
 from teia.lib.message import Message
 from teia.views.page import find_entry, next_due
@@ -73,7 +73,7 @@ def live_page(installation: Installation, collection: str, url: str) -> dict[str
     now_s, config = installation.clock.now_s(), installation.config(collection)
     with installation.lookup(collection) as lookup:
         entry = find_entry(lookup, url, config)
-        fresh = freshness_of(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key, now_s)
+        fresh = freshness_of(lookup.cells, entry.cell, entry.host, entry.host_id, entry.key, now_s)
         return {
             "state": entry.state,
             "shown_state": entry.outcome if entry.state == "done" and entry.outcome else entry.state,

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import exp
 
 import numpy as np
 import pytest
 
+from teia.crawler.keep_fresh.estimate import HostEstimate
 from teia.crawler.keep_fresh.freshness import (
-    SHOWN,
     FreshnessBound,
-    agreeing_rate,
     attribute_loss,
     combine_bounds,
     compute_bound,
@@ -25,7 +23,7 @@ from tests.crawler.keep_fresh.test_host_plan import NOW_S, OF_ALL, SETTINGS, equ
 def bound_of(slot_s: float, age_s: float = 0.0, pages: int = 40) -> FreshnessBound:
     columns = to_columns([held(n, seen(n % 5, 8)) for n in range(pages)], equal)
     plan, found = plan_host(columns, OF_ALL, False, slot_s, SETTINGS, NOW_S, warm=False)
-    made = compute_bound(columns, found, plan.priors, slot_s, NOW_S + age_s, DAY_S)
+    made = compute_bound(HostEstimate(columns, found, plan.priors), slot_s, NOW_S + age_s, DAY_S)
     assert made is not None
     return made
 
@@ -50,7 +48,7 @@ def test_nobody_exceeds_the_bound_of_the_next_day() -> None:
     for age_s in (0.0, DAY_S, 10 * DAY_S):
         columns = to_columns([held(n, seen(n % 5, 8)) for n in range(40)], equal)
         plan, found = plan_host(columns, OF_ALL, False, 3_600.0, SETTINGS, NOW_S, warm=False)
-        made = compute_bound(columns, found, plan.priors, 3_600.0, NOW_S + age_s, DAY_S)
+        made = compute_bound(HostEstimate(columns, found, plan.priors), 3_600.0, NOW_S + age_s, DAY_S)
         assert made is not None
         assert made.best_next is not None
         alone = np.exp(-found.mean * age_s) * -np.expm1(-found.mean * DAY_S) / (found.mean * DAY_S)
@@ -79,10 +77,10 @@ def test_a_host_that_needs_no_delay_and_answers_at_once_has_slots_all_the_same()
 def test_bounds_are_taken_over_for_some_minutes_while_pages_and_slots_are_much_the_same() -> None:
     columns = to_columns([held(n, seen(n % 5, 8)) for n in range(40)], equal)
     plan, found = plan_host(columns, OF_ALL, False, 3_600.0, SETTINGS, NOW_S, warm=False)
-    first = compute_bound(columns, found, plan.priors, 3_600.0, NOW_S + DAY_S)
+    first = compute_bound(HostEstimate(columns, found, plan.priors), 3_600.0, NOW_S + DAY_S)
     assert first is not None
     made = {
-        name: compute_bound(columns, found, plan.priors, slot_s, NOW_S + DAY_S + later_s, before=first)
+        name: compute_bound(HostEstimate(columns, found, plan.priors), slot_s, NOW_S + DAY_S + later_s, before=first)
         for name, slot_s, later_s in (("soon", 3_700.0, 200.0), ("late", 3_600.0, 400.0), ("slower", 7_200.0, 1.0))
     }
     computed = {name: getattr(made["soon"], name) for name in ("fresh", "variance", "shared")}
@@ -90,9 +88,8 @@ def test_bounds_are_taken_over_for_some_minutes_while_pages_and_slots_are_much_t
     assert made["soon"].fresh < first.fresh, "how fresh they are is asked each time"
     assert made["late"].bounded != first.bounded != made["slower"].bounded
     assert made["slower"].best < first.best
-    fresher = compute_bound(
-        columns, found, plan.priors, 3_600.0, NOW_S + DAY_S + 1.0, before=replace(first, possible=0.01)
-    )
+    pages = HostEstimate(columns, found, plan.priors)
+    fresher = compute_bound(pages, 3_600.0, NOW_S + DAY_S + 1.0, before=replace(first, possible=0.01))
     assert fresher is not None
     assert fresher.possible == fresher.fresh
 
@@ -125,7 +122,7 @@ def test_pages_that_were_seen_seldom_are_where_rates_are_learnt() -> None:
     seldom = [held(n, seen(0, 2)) for n in range(40)]
     columns = to_columns(seldom, equal)
     plan, found = plan_host(columns, OF_ALL, False, 60.0, SETTINGS, NOW_S, warm=False)
-    whole = compute_bound(columns, found, plan.priors, 60.0, NOW_S + 30 * DAY_S, DAY_S)
+    whole = compute_bound(HostEstimate(columns, found, plan.priors), 60.0, NOW_S + 30 * DAY_S, DAY_S)
     assert whole is not None
     lost = attribute_loss(whole)
     assert lost.learning > 0
@@ -144,17 +141,3 @@ def test_visiting_all_alike_is_never_better_than_the_best() -> None:
         whole = bound_of(slot_s, DAY_S)
         assert whole.excess is not None
         assert whole.excess.uniform / whole.weight <= whole.best + 1e-9
-
-
-@pytest.mark.parametrize("probability", [0.0, 0.0247, 0.4, 0.97, 1.0])
-@pytest.mark.parametrize("age_s", [1.0, DAY_S, 1_000 * DAY_S])
-def test_the_rate_of_a_page_makes_the_probability_that_is_shown(probability: float, age_s: float) -> None:
-    for rate in (0.001 / DAY_S, 0.5 / DAY_S, 50 / DAY_S):
-        agreeing = agreeing_rate(rate, age_s, probability)
-        assert exp(-agreeing * age_s) == pytest.approx(probability, abs=SHOWN + 1e-9)
-        assert agreeing_rate(agreeing, age_s, probability) == pytest.approx(agreeing)
-
-
-def test_a_rate_that_agrees_with_the_probability_stays() -> None:
-    assert agreeing_rate(0.5 / DAY_S, 1_000 * DAY_S, 1e-6) == 0.5 / DAY_S, "years later a page is stale by any rate"
-    assert agreeing_rate(0.5 / DAY_S, 0.0, 1.0) == 0.5 / DAY_S, "nothing is known of no time"

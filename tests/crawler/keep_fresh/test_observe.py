@@ -16,7 +16,7 @@ from teia.collections.settings import saved
 from teia.crawler.child.messages import decode_result, encode
 from teia.crawler.child.read_answer import read
 from teia.crawler.commit import CommitGroup
-from teia.crawler.keep_fresh.freshness import PageFreshness, freshness_of
+from teia.crawler.keep_fresh.estimate import LIFETIME_S, PageFreshness, freshness_of
 from teia.crawler.lookup import Lookup
 from teia.crawler.verdicts import task_for
 from teia.crawler.visit import ActiveVisit
@@ -95,7 +95,8 @@ class Revisited:
 
     def freshness(self, url: str = URL) -> PageFreshness | None:
         now_s = self.offline.clock.now_s()
-        return freshness_of(self.frontier, HOST, self.host_id, key_of(url), now_s)
+        cells = [each.frontier for each in self.offline.crawl.committer.cells]
+        return freshness_of(cells, cells.index(self.frontier), HOST, self.host_id, key_of(url), now_s)
 
 
 @pytest.fixture
@@ -214,6 +215,7 @@ def test_pages_of_one_kind_lend_each_other_what_they_know(revisited: Revisited) 
     among_peers = revisited.freshness(f"{URL}news/0.html")
     with revisited.frontier.transaction():
         revisited.frontier.db.execute("DELETE FROM histories WHERE key <> ?", (key_of(f"{URL}news/0.html"),))
+    asyncio.run(revisited.offline.clock.advance(LIFETIME_S))  # so long the host's pages are not read again
     alone = revisited.freshness(f"{URL}news/0.html")
     assert among_peers is not None
     assert alone is not None

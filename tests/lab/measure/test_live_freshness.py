@@ -9,17 +9,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
+import numpy as np
 import pytest
 
 from teia.clock import WallClock
 from teia.collections.account import TRUE_RETENTION_S, note_truth, truth_of
 from teia.collections.control_file import CrawlReports
-from teia.crawler.keep_fresh.freshness import freshness_of
-from teia.frontier.cell import revisits
+from teia.collections.settings import saved
+from teia.crawler.keep_fresh.host_plan import fresh_probabilities
+from teia.crawler.lookup import Lookup
+from teia.frontier.cell.revisits import captured_pages
+from teia.frontier.cell.rows import url_from
+from teia.indexer.open_search import FrontierFacts
 from teia.lab.measure import live_freshness
+from teia.lab.whatif.past import read_past
 from teia.refresh.trust import Trust
 from teia.store.root import Root, open_root
 from teia.urls import site_of, slot_of
+from teia.views.host import estimate_freshness
+from teia.views.hosts import host_table
+from teia.views.page import page_view
 from teia.views.reports.freshness import freshness
 from teia.views.reports.source import open_source
 from tests.crawler.fresh_crawls import FreshWeb, fresh_web, quiet_world
@@ -120,16 +129,29 @@ def test_the_report_has_the_truth_beside_the_estimate(kept: Kept) -> None:
     assert abs(found.fresh - found.true) <= 2 * found.error, "one point in twenty may lie outside, but not far"
 
 
-def test_a_page_has_the_probability_that_the_report_counts(kept: Kept) -> None:
-    now_s, frontier = kept.web.clock.now_s(), kept.web.crawl.committer.cells[0].frontier
-    found = []
-    for host_id, host, *_ in revisits.hosts_with_pages(frontier):
-        pages = revisits.captured_pages(frontier, slot_of(site_of(host)), host_id, -(1 << 63), 1_000)
-        found += [freshness_of(frontier, host, host_id, page.key, now_s) for page in pages]
+def test_every_figure_of_freshness_comes_from_one_estimate(kept: Kept) -> None:
+    """Reports, hosts, pages, search results and what-if, at one time."""
+    clock, config = kept.web.clock, saved(kept.root, "main").config
     with open_source(kept.root, "main") as source:
-        report = freshness(source, clock=kept.web.clock)
-    assert report.visited_again == report.pages == len(found)
-    assert mean(page.fresh_probability for page in found if page) == pytest.approx(report.fresh, abs=0.01)
+        report, past = freshness(source, clock=clock), read_past(source, clock.now_s())
+    hosts = host_table(kept.root, "main", clock.now_s()).hosts
+    of_pages: list[float] = []
+    with Lookup(kept.root, "main") as lookup:
+        facts = FrontierFacts([lookup], clock)
+        for row in report.rows:
+            rows = captured_pages(lookup.cells[0], slot_of(site_of(row.host)), hosts[row.host].host_id, -(1 << 63), 99)
+            urls = [url_from(row.host, each.tail) for each in rows]
+            shown = [page_view(lookup, url, config, clock).fresh_probability or 0.0 for url in urls]
+            hits = [facts.facts({each.key: url})[each.key] for each, url in zip(rows, urls, strict=True)]
+            assert [hit.fresh_probability for hit in hits] == shown
+            assert mean(shown) == pytest.approx(row.fresh, abs=1e-6)
+            of_host = estimate_freshness(kept.root, "main", hosts[row.host], row.slot_s, clock.now_s())
+            assert of_host.fresh == pytest.approx(row.fresh, abs=1e-4)
+            of_pages += shown
+    assert report.visited_again == report.pages == len(of_pages)
+    assert mean(of_pages) == pytest.approx(report.fresh, abs=1e-6)
+    predicted = [fresh_probabilities(part.columns, part.posterior, clock.now_s()) for part in past.parts]
+    assert np.concatenate(predicted).mean() == pytest.approx(report.fresh, abs=1e-6)
 
 
 def test_a_day_is_kept_and_few_points_are_shown(tmp_path: Path) -> None:

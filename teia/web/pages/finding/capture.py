@@ -14,7 +14,7 @@ from fastapi import Query
 
 from teia.clock import from_iso, iso_utc
 from teia.crawler.child.read_copy import HTML
-from teia.crawler.keep_fresh.freshness import freshness_of
+from teia.crawler.keep_fresh.estimate import freshness_of
 from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import UsageError
 from teia.frontier.tables.pages import VisitEntry
@@ -129,7 +129,7 @@ def copy(
 
 
 def _fresh_probability(lookup: Lookup, entry: UrlEntry, now_s: float) -> float | None:
-    fresh = freshness_of(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key, now_s)
+    fresh = freshness_of(lookup.cells, entry.cell, entry.host, entry.host_id, entry.key, now_s)
     return None if fresh is None else fresh.fresh_probability
 
 
