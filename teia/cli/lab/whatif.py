@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from teia.cli.supervised import Progress, Supervised
 
 if TYPE_CHECKING:
     from teia.lab.whatif.answer import HostLoad, Side, WhatIf
+    from teia.lab.whatif.judging import MeanEstimate
 
 
 def whatif(
@@ -90,13 +92,18 @@ def _rows(side: Side) -> dict[str, str]:
         "fresh": f"{fresh.mean:.1%} ({fresh.low:.1%} to {fresh.high:.1%})",
         "bound": f"{side.bound:.1%}",
         "visits per day": _count(side.visits_per_day),
-        "requests per day": _count(side.requests_per_day),
+        "requests per day": _interval(side.requests, _count),
         "limited by": side.limited_by,
         "full pass": days(side.full_pass_s),
+        "waiting URLs visited after": "-" if side.finish_s is None else _interval(side.finish_s, days),
         "slowest host": side.slowest_host,
         "pages not revisited within a week": f"{side.late_pages:,}",
         "pages without visits": f"{side.unvisited:,}",
     }
+
+
+def _interval(found: MeanEstimate, shown: Callable[[float], str]) -> str:
+    return f"{shown(found.mean)} ({shown(found.low)} to {shown(found.high)})"
 
 
 def _count(number: float) -> str:

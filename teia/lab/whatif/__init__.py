@@ -6,6 +6,7 @@ settings, side by side, with an interval; the load on its hosts; the duration of
     past.py      the known facts: posteriors of all rates, ages of copies, behaviour of hosts
     backtest.py  the accuracy of those rates on later visits, and their error
     pace.py      the time between a host's visits: its own delays, shared addresses, budget, machines
+    finish.py    the time until all URLs that wait were visited
     live.py      every policy as the live crawler carries it out, host by host, for the simulator
     judging.py   visits judged in worlds drawn from the posteriors
     answer.py    the parameters and the result. Begin here

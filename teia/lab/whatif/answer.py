@@ -22,7 +22,8 @@ from teia.frontier.cell.rows import url_from
 from teia.lab.simulate.bounds import steady_optimum
 from teia.lab.simulate.run import SimulationSettings, simulate
 from teia.lab.whatif.backtest import Backtest, backtest
-from teia.lab.whatif.judging import Judge, MeanEstimate, draw_worlds, estimate_mean
+from teia.lab.whatif.finish import first_visits
+from teia.lab.whatif.judging import ERRORS, Judge, MeanEstimate, draw_worlds, estimate_mean
 from teia.lab.whatif.live import LivePolicy, make_world, part_slots, slots_within_budget
 from teia.lab.whatif.pace import HostBehaviour, Paces, Terms, compute_paces, mean_delays, read_behaviour
 from teia.lab.whatif.past import Past, read_past
@@ -30,6 +31,7 @@ from teia.lib.message import Message
 from teia.refresh.history import DAY_S
 from teia.refresh.model import Crawlers, Floats, Numbers, RefreshWorld
 from teia.refresh.policies import find_policy
+from teia.refresh.priors import MODEL_ERROR
 from teia.urls import site_of, slot_of
 from teia.views.reports.source import Source
 
@@ -43,6 +45,11 @@ BOUND_WORLDS = 8
 ENOUGH_REVISITS = 200
 LONGEST_DAYS = 365.0
 LATE_URLS = 5
+
+EXTRAPOLATION_ERROR = 0.15
+"""Standard deviation of the logarithm of all rates, if pages are visited e times as often as before, or as seldom."""
+
+SLOPE_STEP = 0.1
 FREE = Crawlers(1, 1e6)
 """A machine that was never observed to be the limit."""
 
@@ -101,8 +108,10 @@ class HostLoad:
 class Side:
     """A collection under some terms. `bound` is the best that any policy could do in the long run under the same terms.
 
-    `full_pass_s` is the time until every page was visited once; `slowest_host` is the last to finish. `limited_by`
-    names the limit on the number of visits. `unvisited` pages have no visit at all in the predicted days.
+    `full_pass_s` is the time until every page was visited once; `slowest_host` is the last to finish. `finish_s` is the
+    time until all URLs that wait now for their first visit had it; None if none waits. `limited_by` names the limit on
+    the number of visits. `unvisited` pages have no visit at all in the predicted days. `requests` is
+    `requests_per_day` with its interval.
     """
 
     terms: Terms
@@ -118,6 +127,8 @@ class Side:
     crawl_delay_hosts: int
     limited_by: str
     hosts: tuple[HostLoad, ...]
+    requests: MeanEstimate
+    finish_s: MeanEstimate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +180,7 @@ def what_if(
     busiest = np.argsort(-np.max([each.requests for each in evaluations], axis=0), kind="stable").tolist()[
         : request.top
     ]
-    sides = [_side(each, busiest) for each in evaluations]
+    sides = [_side(each, evaluations[0], busiest) for each in evaluations]
     share = np.concatenate([part.prior_share for part in past.parts])
     return WhatIf(
         pages=past.pages,
@@ -244,6 +255,18 @@ class _Future:
         """Time that a visit of every page of each host takes."""
         return np.where(self.pages > 0, self.pages * np.where(self.pages > 0, self.slot_s, 0.0), 0.0)
 
+    def finish_s(self) -> MeanEstimate | None:
+        """Return the time until all URLs that wait now were visited once; None if none waits."""
+        of_hosts = first_visits(self.past, self.pace.request_s, self.config.refresh)
+        if not of_hosts:
+            return None
+        last = max(of_hosts, key=lambda number: of_hosts[number].seconds)
+        mean_s, request_s = of_hosts[last].seconds * self.slowdown, float(self.pace.request_s[last]) * self.slowdown
+        # Which known pages are due before is known roughly, and the next request comes at once or after a delay.
+        variance = (mean_s * float(self.behaviour.pace_error[last])) ** 2 + of_hosts[last].known * request_s**2
+        error_s = ERRORS * math.sqrt(variance) + request_s
+        return MeanEstimate(mean_s, max(0.0, mean_s - error_s), mean_s + error_s)
+
     def limiting_factor(self) -> str:
         """Return the name of the limit on the number of visits."""
         least = self.config.refresh.least_s / np.maximum(self.pages, 1)
@@ -265,7 +288,8 @@ class _Future:
 class _Evaluation:
     """A simulated future: visits of each page, a day's requests and late pages of each host, freshness.
 
-    `values` is the freshness of each world, `variance` the random variation of any of them.
+    `values` is the freshness of each world, `variance` the random variation of any of them, and `slope` their change
+    with the logarithm of all rates.
     """
 
     future: _Future
@@ -276,12 +300,15 @@ class _Evaluation:
     values: Floats
     variance: float
     bound: float
+    days: float
+    slope: float
 
 
 def _evaluate(future: _Future, rates: Floats, settling_s: float, request: WhatIfRequest, clock: Clock) -> _Evaluation:
     """Carry the policy out, and evaluate the result in every world."""
     parts, end_s = future.past.parts, settling_s + request.days * DAY_S
-    judge = Judge(future.world, rates, settling_s, end_s)
+    # The last world is the first with other rates.
+    judge = Judge(future.world, np.vstack([rates, rates[:1] * np.exp(SLOPE_STEP)]), settling_s, end_s)
     policy = LivePolicy(future.terms.policy, parts, future.config.refresh)
     simulate(future.world, policy, SimulationSettings(end_s, seed=request.seed), clock, on_visits=judge.add)
     values, variance = judge.finish()
@@ -294,23 +321,37 @@ def _evaluate(future: _Future, rates: Floats, settling_s: float, request: WhatIf
         # A failed visit is a request too; those for robots.txt and new URLs are added.
         requests=per_day / (1.0 - np.minimum(future.behaviour.failed, 0.99)) + future.pace.others_per_day,
         late=np.maximum(0, future.pages - np.floor(WEEK_S / future.slot_s + 1e-9)).astype(np.int64),
-        values=values,
+        values=values[:-1],
         variance=variance,
         bound=float(
             np.mean([1.0 - steady_optimum(replace(future.own_slot_world, rate=rate)) for rate in rates[:BOUND_WORLDS]])
         ),
+        days=request.days,
+        slope=float(values[-1] - values[0]) / SLOPE_STEP,
     )
 
 
+def _model_error(evaluation: _Evaluation, as_is: _Evaluation) -> float:
+    """Return the standard deviation of the freshness because pages need not change as Poisson processes.
+
+    A rate is that of the intervals at which a page was visited. At other ones, pages that change in bursts or at
+    regular times seem to have other rates.
+    """
+    before, after = as_is.visits + 1.0, evaluation.visits + 1.0
+    moved = float(as_is.future.world.weight @ np.abs(np.log(after / before))) / float(as_is.future.world.weight.sum())
+    return abs(evaluation.slope) * (MODEL_ERROR + EXTRAPOLATION_ERROR * moved)
+
+
 def _gain(before: _Evaluation, after: _Evaluation) -> MeanEstimate:
-    return estimate_mean(after.values - before.values, before.variance + after.variance, -1.0)
+    model = _model_error(after, before) - _model_error(before, before)
+    return estimate_mean(after.values - before.values, before.variance + after.variance + model**2, -1.0)
 
 
-def _side(evaluation: _Evaluation, busiest: list[int]) -> Side:
+def _side(evaluation: _Evaluation, as_is: _Evaluation, busiest: list[int]) -> Side:
     future = evaluation.future
     return Side(
         terms=future.terms,
-        fresh=estimate_mean(evaluation.values, evaluation.variance),
+        fresh=estimate_mean(evaluation.values, evaluation.variance + _model_error(evaluation, as_is) ** 2),
         bound=evaluation.bound,
         visits_per_day=float(evaluation.per_day.sum()),
         requests_per_day=float(evaluation.requests.sum()),
@@ -322,7 +363,18 @@ def _side(evaluation: _Evaluation, busiest: list[int]) -> Side:
         crawl_delay_hosts=future.pace.crawl_delays,
         limited_by=future.limiting_factor(),
         hosts=tuple(_load(evaluation, host) for host in busiest if future.pages[host]),
+        requests=_requests(evaluation),
+        finish_s=future.finish_s(),
     )
+
+
+def _requests(evaluation: _Evaluation) -> MeanEstimate:
+    """Return the requests a day of all hosts, with an interval: the errors of their paces, and one request each."""
+    requests = evaluation.requests
+    error = ERRORS * float(np.sqrt(np.square(requests * evaluation.future.behaviour.pace_error).sum()))
+    error += int((requests > 0).sum()) / evaluation.days
+    mean = float(requests.sum())
+    return MeanEstimate(mean, max(0.0, mean - error), mean + error)
 
 
 def _load(evaluation: _Evaluation, host: int) -> HostLoad:
@@ -393,8 +445,8 @@ def _notes(past: Past, behaviour: HostBehaviour, tested: Backtest, last: _Future
         )
     notes.append(_machine_note(behaviour, last))
     notes.append(
-        "policies use the rates known now; what they would learn meanwhile is not included. Intervals contain 90%"
-        " if pages change as Poisson processes"
+        "policies use the rates known now; what they would learn meanwhile is not included. Intervals contain 90%;"
+        " they are wider if pages are visited more or less often than before"
     )
     return [note for note in notes if note]
 

@@ -62,11 +62,15 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostBehaviour:
-    """The behaviour of hosts, one number each: seconds per answer, seconds the crawler was late, share that failed."""
+    """The behaviour of hosts, one number each: seconds per answer, seconds the crawler was late, share that failed.
+
+    `pace_error` is the standard error of the mean time between requests, as a share of it.
+    """
 
     took_s: Floats
     late_s: Floats
     failed: Floats
+    pace_error: Floats
     machine: Machine
 
 
@@ -90,22 +94,26 @@ class Paces:
 
 def read_behaviour(source: Source, past: Past) -> HostBehaviour:
     """Return the recent behaviour of hosts; unknown values are filled with the mean."""
+    was_busy = f"FILTER (rested_s <= {IDLE_DELAYS} * rest_s + 1.0)"
+    between = f"rested_s + {_TOOK}"
     sql = f"""
-        SELECT host, avg({_TOOK}),
-               avg(rested_s - rest_s) FILTER (rested_s <= {IDLE_DELAYS} * rest_s + 1.0),
+        SELECT host, avg({_TOOK}), avg(rested_s - rest_s) {was_busy},
+               stddev_samp({between}) {was_busy}
+                   / nullif(avg({between}) {was_busy} * sqrt(count({between}) {was_busy}), 0.0),
                avg(CASE WHEN status IS NULL OR status >= 500 OR status = 429 THEN 1.0 ELSE 0.0 END)
                    FILTER (kind = 'page' AND visit > 1)
         FROM {_recent_fetches()} GROUP BY host
     """  # noqa: S608  # our own text
     rows = {row[0]: row[1:] for row in source.log.query(sql, MAX_HOSTS, TIMEOUT_S).rows}
-    known = np.array([[_number(each) for each in rows.get(host.name, (None,) * 3)] for host in past.hosts])
-    took_s, late_s, failed = known.reshape(-1, 3).T
+    known = np.array([[_number(each) for each in rows.get(host.name, (None,) * 4)] for host in past.hosts])
+    took_s, late_s, pace_error, failed = known.reshape(-1, 4).T
     machine = _read_machine(source)
     alone = np.array([len(names) == 1 for names in _hosts_at_same_address(past.hosts)])
     # A host that shares its address also waits for the others there; `_slow_shared` accounts for that.
     late_s = np.where(alone, late_s, np.nan)
     late_s = np.zeros_like(late_s) if machine.was_the_limit else _fill_unknown(late_s)
-    return HostBehaviour(_fill_unknown(took_s), np.maximum(late_s, 0.0), np.nan_to_num(failed), machine)
+    known_s = (_fill_unknown(took_s), np.maximum(late_s, 0.0))
+    return HostBehaviour(*known_s, np.nan_to_num(failed), _fill_unknown(pace_error), machine)
 
 
 def _number(value: float | None) -> float:

@@ -17,8 +17,10 @@ from teia.crawler.keep_fresh.host_plan import PageColumns
 from teia.errors import LabError, UsageError
 from teia.lab.simulate.bounds import steady_optimum
 from teia.lab.simulate.run import SimulationSettings, simulate
+from teia.lab.whatif import answer
 from teia.lab.whatif.answer import WhatIfRequest, what_if
 from teia.lab.whatif.backtest import NOTHING, Backtest, backtest
+from teia.lab.whatif.finish import first_visits
 from teia.lab.whatif.judging import Judge, draw_worlds, estimate_mean
 from teia.lab.whatif.live import LivePolicy, make_world, slots_within_budget
 from teia.lab.whatif.pace import HostBehaviour, Machine, Paces, Terms, compute_paces, mean_delays, read_behaviour
@@ -50,7 +52,7 @@ def host(name: str, **values: Any) -> HostPast:
 def pace_of(
     *hosts: HostPast, config: Config | None = None, delay_s: float = 10.0, nodes: int = 1, **behaviour: Any
 ) -> Paces:
-    each = {"took_s": 0.0, "late_s": 0.0, "failed": 0.0} | behaviour
+    each = {"took_s": 0.0, "late_s": 0.0, "failed": 0.0, "pace_error": 0.0} | behaviour
     columns = {name: np.full(len(hosts), value) for name, value in each.items()}
     rest_s = np.array([max(delay_s, one.crawl_delay_s) for one in hosts])
     known = HostBehaviour(**columns, machine=Machine(1.0, False))
@@ -100,6 +102,20 @@ def test_new_urls_take_their_share_while_they_last() -> None:
     few, many = pace_of(host("a.test", waiting=1_000)), pace_of(host("a.test", waiting=10_000_000))
     assert few.slot_s == pytest.approx([1.0 / (0.1 - 1_000 / days)])
     assert many.slot_s == pytest.approx([20.0])
+
+
+def test_urls_that_wait_take_turns_with_known_pages_that_are_due() -> None:
+    hosts = (host("a.test", waiting=600), host("b.test"), host("c.test", waiting=9, is_parked=True))
+    delay_s, kept = np.full(3, 10.0), RefreshSettings(keep=True, share=0.75)
+    alone = first_visits(Past(hosts, (), 0.0), delay_s, RefreshSettings(keep=False))
+    assert alone == {0: (6_000.0, 0)}, "none waits at the second, and the third is left alone"
+    many = Past(hosts, (part_of([seen(9, 9)] * 5_000),), 30 * DAY_S)
+    assert first_visits(many, delay_s, kept)[0] == pytest.approx((24_000.0, 1_800), rel=0.01), "all are overdue"
+    just = Past(hosts, (part_of([seen(9, 9)] * 5_000),), 9 * DAY_S)
+    just.parts[0].columns.requested_s[:] = 9 * DAY_S
+    assert first_visits(just, delay_s, kept)[0] == (6_000.0, 0), "none is due for half a day"
+    more = Past((host("a.test", waiting=60_000),), many.parts, many.now_s)
+    assert 600_000.0 < first_visits(more, delay_s[:1], kept)[0].seconds < 2_400_000.0, "more than are made one by one"
 
 
 def test_more_nodes_visit_more_servers_at_a_time_and_shorten_no_delay() -> None:
@@ -157,6 +173,7 @@ def test_delays_are_those_of_the_log_and_idle_hosts_are_not_late(tmp_path: Path)
     assert found.took_s == pytest.approx([2.0, 4.0, 3.0])
     assert found.late_s == pytest.approx([1.0, 1.0, 1.0])
     assert found.failed == pytest.approx([1 / 3, 0.0, 0.0])
+    assert found.pace_error == pytest.approx([1.5 / 13] * 3), "spaces of 11.5 and 14.5 s; others are like them"
 
 
 @pytest.mark.parametrize(("rested_s", "was_the_limit"), [(10.1, False), (60.0, True)])
@@ -293,7 +310,36 @@ def test_both_sides_are_shown_with_interval_bound_load_and_pass(source: Source) 
     assert answer.gain.mean == pytest.approx(after.fresh.mean - before.fresh.mean)
     assert answer.gain.low > 0
     assert after.full_pass_s == pytest.approx(before.full_pass_s / 2, rel=0.01)
+    assert after.requests.low < after.requests.mean == after.requests_per_day < after.requests.high
+    assert after.finish_s is None, "no URL waits"
     assert {load.host for load in before.hosts} == {load.host for load in after.hosts}
+
+
+def test_the_end_of_a_crawl_is_predicted_while_urls_wait(tmp_path: Path) -> None:
+    """A quarter of the pages is visited; with half the delay the URLs that wait are visited in about half the time."""
+    with fresh_web(quiet_world(**WEB), tmp_path, courtesy__delay_s=SLOT_S) as web:
+        web.run(3 * SLOT_S / DAY_S, SLOT_S)
+        now_s = web.clock.at_s
+    with open_source(open_root(tmp_path / "data"), "main") as begun:
+        answer = what_if(begun, WhatIfRequest(delay_s=SLOT_S / 2, days=5.0), ManualClock(now_s))
+    assert answer.what_if is not None
+    before, after = answer.as_is.finish_s, answer.what_if.finish_s
+    assert before is not None
+    assert after is not None
+    assert 0.4 * before.mean < after.mean < 0.7 * before.mean
+    assert after.low < after.mean < after.high
+    assert answer.visited_again == 0
+    assert answer.prior_share == pytest.approx(1.0), "its freshness is a guess, and it says so"
+
+
+def test_freshness_at_other_intervals_is_less_certain(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages need not change as Poisson processes, and the rates are those of the intervals until now."""
+    found = predict(source, delay_s=2 * SLOT_S)
+    monkeypatch.setattr(answer, "EXTRAPOLATION_ERROR", 0.0)
+    known = predict(source, delay_s=2 * SLOT_S)
+    assert found.as_is.fresh == known.as_is.fresh
+    assert found.what_if.fresh.mean == known.what_if.fresh.mean
+    assert found.what_if.fresh.low < known.what_if.fresh.low - 0.005
 
 
 def test_the_same_seed_gives_the_same_answer(source: Source) -> None:
@@ -349,8 +395,9 @@ def test_rates_are_tested_on_later_visits(source: Source) -> None:
 
 
 def test_a_log_with_nothing_to_replay_is_reported(tmp_path: Path) -> None:
-    with fresh_web(quiet_world(**WEB), tmp_path) as web:
-        web.run(0.1, SLOT_S)
+    """A page for each host, visited once: nothing waits."""
+    with fresh_web(quiet_world(**WEB | {"pages": 3}), tmp_path) as web:
+        web.run(SLOT_S / DAY_S, SLOT_S)
     with (
         open_source(open_root(tmp_path / "data"), "main") as fresh,
         pytest.raises(LabError, match="no page was visited twice yet"),

@@ -1,8 +1,9 @@
 """What-if predictions beside what then happened, by the lab's truth, on three webs that differ in everything.
 
-A web is kept fresh one way, and its collection is asked about two others: another delay, another policy. Then the web
-is really kept fresh so, from nothing. Here that goes slot by slot, without sockets and without chance
-(fresh_crawls.py); the same over sockets on a fast clock is in bench/whatif.py, of which the last test is a small case.
+A web is kept fresh one way, and its collection is asked about two others: another delay, another policy. Then it is
+really kept fresh so. Here that goes slot by slot, without sockets and without chance
+(fresh_crawls.py); the same over sockets on a fast clock is in bench/whatif_sockets.py, of which the last test is a
+small case.
 """
 
 from __future__ import annotations
@@ -10,90 +11,42 @@ from __future__ import annotations
 import argparse
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bench.whatif import Case, CrawlResult, run_crawl
+from bench.whatif import WITHIN, WhatIfCase, run_case
+from bench.whatif_sockets import Case, CrawlResult, run_crawl
 from teia.errors import TeiaError
-from teia.lab.whatif.answer import WhatIfRequest, what_if
-from teia.store.root import open_root
-from teia.views.reports.source import open_source
-from tests.crawler.fresh_crawls import DAY_S, EPOCH_S, ManualClock, fresh_web, quiet_world
+from tests.crawler.fresh_crawls import DAY_S
 
-WITHIN = 0.05
 ALIKE = 0.1
 """Two crawls that were as late as each other: their shares of the slots differ by less."""
 
 POISSON = {"changes__poisson": 1.0, "changes__pareto": 0.0, "changes__regular": 0.0}
-SKEWED = {"pages": 60, "hosts": 2, "seed": 3, "changes__rates": "zipf:1.5", "changes__fastest": 100.0, **POISSON}
-UNIFORM = {"pages": 60, "hosts": 10, "seed": 11, "sites__theta": 0.2, "changes__fastest": 3.0, **POISSON}
-MIX = {"pages": 60, "hosts": 4, "seed": 5, "changes__rates": "zipf:1.0", "changes__slowest": 0.05}
-MIX |= {"changes__fastest": 20.0}
-
-
-def freshness(web: dict[str, Any], folder: Path, policy: str, slot_s: float, days: float) -> float:
-    """The true freshness of a web that is kept fresh so, from a third of the days on."""
-    flags: dict[str, Any] = {"courtesy__delay_s": slot_s, "courtesy__robots_max_age_s": 1e8, "refresh__policy": policy}
-    with fresh_web(quiet_world(text__paragraphs=2, **web), folder, **flags) as kept:
-        kept.run(days, slot_s)
-        return kept.freshness(days / 3)
+SKEWED = {"pages": 60, "hosts": 2, "changes__rates": "zipf:1.5", "changes__fastest": 100.0, **POISSON}
+UNIFORM = {"pages": 60, "hosts": 10, "sites__theta": 0.2, "changes__fastest": 3.0, **POISSON}
+MIX = {"pages": 60, "hosts": 4, "changes__rates": "zipf:1.0", "changes__slowest": 0.05, "changes__fastest": 20.0}
+SEEDS = {"skewed": 3, "uniform": 11, "mix": 5}
 
 
 @pytest.mark.heavy
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("web", "slot_s", "other_slot_s", "other_policy"),
+    "case",
     [
-        pytest.param(SKEWED, 1_350.0, 2_700.0, "round-robin", id="few-large-hosts-skewed-rates"),
-        pytest.param(UNIFORM, 7_200.0, 3_600.0, "index", id="many-small-hosts-uniform-rates", marks=pytest.mark.slow),
-        pytest.param(MIX, 2_700.0, 1_350.0, "round-robin", id="wolfs-mix", marks=pytest.mark.slow),
+        WhatIfCase("skewed", "", SKEWED, 1_350.0, 2_700.0, "round-robin"),
+        pytest.param(WhatIfCase("uniform", "", UNIFORM, 7_200.0, 3_600.0, "index"), marks=pytest.mark.slow),
+        pytest.param(WhatIfCase("mix", "", MIX, 2_700.0, 1_350.0, "round-robin"), marks=pytest.mark.slow),
     ],
+    ids=lambda case: case.name,
 )
-def test_predictions_are_within_5_percent_of_the_truth(
-    web: dict[str, Any], slot_s: float, other_slot_s: float, other_policy: str, tmp_path: Path
-) -> None:
-    days = 7.0
-    freshness(web, tmp_path / "as-it-is", "edf", slot_s, days)
-    for number, values in enumerate(({"delay_s": other_slot_s}, {"policy": other_policy})):
-        with open_source(open_root(tmp_path / "as-it-is" / "data"), "main") as source:
-            answer = what_if(source, WhatIfRequest(days=days, **values), ManualClock(EPOCH_S + days * DAY_S))  # type: ignore[arg-type]
-        assert answer.what_if is not None
-        terms = answer.what_if.terms
-        true = freshness(web, tmp_path / str(number), terms.policy, terms.delay_s, days)
-        assert answer.what_if.fresh.mean == pytest.approx(true, rel=WITHIN), values
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    ("web", "slot_s", "values"),
-    [
-        pytest.param(SKEWED, 1_350.0, {"delay_s": 2_700.0}, id="skewed-delay"),
-        pytest.param(UNIFORM, 7_200.0, {"policy": "round-robin"}, id="uniform-policy"),
-        pytest.param(MIX, 2_700.0, {"delay_s": 1_350.0}, id="mix-delay"),
-    ],
-)
-def test_a_collection_that_goes_on_so_is_as_fresh_as_it_foretold(
-    web: dict[str, Any], slot_s: float, values: dict[str, Any], tmp_path: Path
-) -> None:
-    """The same collection, from the copies and the knowledge it had when it was asked: what `from now on` means."""
-    flags: dict[str, Any] = {"courtesy__robots_max_age_s": 1e8, "refresh__policy": "edf", "courtesy__delay_s": slot_s}
-    days = 10.0
-    world = quiet_world(text__paragraphs=2, **web)
-    with fresh_web(world, tmp_path, **flags) as kept:
-        kept.run(days, slot_s)
-        taken, now_s = kept.taken, kept.clock.at_s
-    with open_source(open_root(tmp_path / "data"), "main") as source:
-        answer = what_if(source, WhatIfRequest(days=days, **values), ManualClock(now_s))
-    assert answer.what_if is not None
-    terms = answer.what_if.terms
-    flags |= {"refresh__policy": terms.policy, "courtesy__delay_s": terms.delay_s}
-    with fresh_web(world, tmp_path, now_s, **flags) as kept:
-        kept.taken = taken
-        kept.run(answer.settling_days + days, terms.delay_s)
-        true = kept.freshness(days + answer.settling_days)
-    assert answer.what_if.fresh.mean == pytest.approx(true, rel=WITHIN)
+def test_predictions_are_within_5_percent_of_the_truth(case: WhatIfCase, tmp_path: Path) -> None:
+    """Freshness and requests a day with another delay and another policy, and the end of a crawl."""
+    found = run_case(case, tmp_path, days=7.0, seed=SEEDS[case.name])
+    assert [point.figure for point in found] == [*["fresh", "requests a day"] * 2, "days to the end"]
+    for point in found:
+        assert abs(point.error) <= WITHIN, point
+        assert point.is_inside, point
 
 
 @pytest.mark.slow
