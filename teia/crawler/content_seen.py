@@ -1,22 +1,28 @@
 """The content-seen test: recognise a body that another URL brought before, ahead of parsing it (A9, C6).
 
-Before an answer goes to a parse child, its body is looked up by checksum in `seen.sqlite`. A child that gets the
-location of a record compares the bytes. If they are equal, the answer is stored as a revisit record that refers to the
-other URL, and it is parsed again only if its links may differ (child/seen_answer.py). While the first answer with
-a body waits for its commit, others with the same checksum wait for it: only committed records are referred to. Names
-that may be one site do not wait for each other; both store the body.
+Before an answer goes to a parse child, its body is looked up by checksum: among the bodies that this run has stored,
+then in `seen.sqlite`. A child that gets a record compares the digests of the bodies. If they are equal, the answer is
+stored as a revisit record that refers to the other URL, and it is parsed again only if its links may differ
+(child/seen_answer.py).
+
+Only records that no crash can lose alone are referred to. So while the first answer with a body waits for its commit,
+others with the same checksum wait for it, except in the same cell: they wait until a child has read it. A group of
+visits is committed in order and each cell's part of it at once, so their records are committed with its record, or
+after it. Names that may be one site do not wait for each other; both may store the body.
 
 On one machine the test covers all cells of a collection. A node of a cluster compares a page with pages of the same
-cell alone, because a cell that moves to another node takes its archive along and must be whole.
+cell alone, because a cell that moves to another node takes its archive along and must be whole. It refers to committed
+records alone, because the visits of a cell that has moved are dropped.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from teia.crawler.child.messages import SeenRecord
+from teia.crawler.child.messages import SeenAnswer, SeenRecord
 from teia.crawler.visit import ActiveVisit
 from teia.errors import StoreError
 from teia.frontier.cell.schema import AS_SITEMAP
@@ -27,13 +33,25 @@ from teia.store.seen_bodies import SeenBodies, SeenBody, checksum_of
 from teia.urls import site_of
 
 MAX_WAITING_BYTES = 8 << 20
-"""Bodies that wait for the commit of another one; beyond that, answers are stored without the test."""
+"""Bodies that wait for another answer with the same body; beyond that, answers are stored without the test."""
+
+MAX_RECENT = 8_192
+"""Number of bodies of this run of which the crawler keeps all that a child compares; about 10 MB."""
 
 MAX_CHUNKS = 64
 """A body in more chunks is not tested: undoing the chunks would delay the loop."""
 
 MAX_CHUNK_LINE = 1_024
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FirstAnswer:
+    """The first answer with a body, until it is committed: its visit, its head, and the visits that wait for it."""
+
+    visit: ActiveVisit
+    head: bytes
+    waiting: list[ActiveVisit] = field(default_factory=list)
 
 
 class ContentSeen:
@@ -44,14 +62,19 @@ class ContentSeen:
         self._within_cells = within_cells
         # Any cell's folder leads to the files of all cells (archive.archive_path).
         self._archive = str(Path(folder.path) / "cells" / "00" / "archive")
-        self._under_way: dict[int, tuple[ActiveVisit, list[ActiveVisit]]] = {}
+        self._under_way: dict[int, FirstAnswer] = {}
+        self._recent: dict[int, tuple[SeenBody, SeenAnswer]] = {}
+        """The last bodies that this run has stored, on one machine."""
         self.waiting = 0
-        """Number of visits that wait for the commit of another one."""
+        """Number of visits that wait for another one with the same body."""
         self._waiting_bytes = 0
         self._released: list[ActiveVisit] = []
 
     def begin(self, visit: ActiveVisit, *, may_wait: bool) -> bool:
-        """Look a body up; return False if the visit must wait for the commit of another one, which it does once."""
+        """Look a body up; return False if the visit must wait for another one with the same body, which it does once.
+
+        Waiting ends with `pop_released`, and the visit is begun again.
+        """
         fetched = visit.fetched
         assert fetched is not None
         body = _plain_body(fetched) if self._bodies is not None and _is_tested(visit, fetched) else b""
@@ -61,33 +84,70 @@ class ContentSeen:
         may_wait = may_wait and visit.checksum is None
         checksum = visit.checksum = checksum_of(body, visit.queue.cell + 1 if self._within_cells else 0)
         first = self._under_way.get(checksum)
-        has_room = may_wait and self._waiting_bytes + len(body) <= MAX_WAITING_BYTES
-        if first is not None and has_room and not _may_be_names_of_one_site(first[0], visit):
-            first[1].append(visit)
+        if first is None:
+            recent = self._recent.get(checksum)
+            visit.seen = self._find(checksum) if recent is None else recent[0]
+            if visit.seen is None:
+                self._under_way[checksum] = FirstAnswer(visit, fetched.head)
+        elif self._is_committed_with(first, visit) and first.visit.result is not None:
+            visit.original = first.visit if _parsed(first.visit) else None
+        elif may_wait and self._has_room(body) and not _may_be_names_of_one_site(first.visit, visit):
+            first.waiting.append(visit)
             self.waiting += 1
             self._waiting_bytes += len(fetched.body)
             return False
-        visit.seen = self._find(checksum)
-        if first is None and visit.seen is None:
-            self._under_way[checksum] = visit, []
+        else:
+            visit.seen = self._find(checksum)
         return True
 
+    def _has_room(self, body: bytes) -> bool:
+        return self._waiting_bytes + len(body) <= MAX_WAITING_BYTES
+
+    def _is_committed_with(self, first: FirstAnswer, visit: ActiveVisit) -> bool:
+        """Tell whether no crash can leave a visit committed, and not an answer that was read before it."""
+        return not self._within_cells and first.visit.queue.cell == visit.queue.cell
+
     def record_of(self, visit: ActiveVisit) -> SeenRecord | None:
-        """Return the record that a parse child compares with the answer of a visit."""
-        seen = visit.seen
-        return None if seen is None else SeenRecord(self._archive, seen.file, seen.offset, seen.parsed)
+        """Return the record that a parse child compares with the answer of a visit that has begun."""
+        seen, checksum = visit.seen, visit.checksum
+        if checksum is None or (seen is None and visit.original is None):
+            return None
+        if seen is None:
+            first = self._under_way[checksum]
+            return SeenRecord(_parsed(first.visit), answer=_answer(first))
+        recent = self._recent.get(checksum)
+        if recent is None or recent[0] is not seen:
+            return SeenRecord(seen.parsed, self._archive, seen.file, seen.offset)
+        return SeenRecord(seen.parsed, answer=recent[1])
+
+    def note_read(self, visit: ActiveVisit) -> None:
+        """Release the visits that waited for a child to read this one, which now waits for its commit."""
+        first = self._first(visit)
+        if first is not None and first.waiting:
+            self._released += [each for each in first.waiting if self._is_committed_with(first, each)]
+            first.waiting[:] = [each for each in first.waiting if not self._is_committed_with(first, each)]
 
     def end(self, visit: ActiveVisit) -> None:
         """Release the visits that waited for one that is committed, or was given up."""
-        first = None if visit.checksum is None else self._under_way.get(visit.checksum)
-        if first is not None and first[0] is visit and visit.checksum is not None:
+        first = self._first(visit)
+        if first is not None and visit.checksum is not None:
             del self._under_way[visit.checksum]
-            self._released += first[1]
+            self._released += first.waiting
+            # The archive of a node's cell may move to another node, and the child must look whether it is still here.
+            if visit.capture.file and _parsed(visit) and not self._within_cells:
+                self._recent[visit.checksum] = SeenBody(*visit.capture, _parsed(visit)), _answer(first)
+                if len(self._recent) > MAX_RECENT:
+                    del self._recent[next(iter(self._recent))]
+
+    def _first(self, visit: ActiveVisit) -> FirstAnswer | None:
+        """Return a visit as the first answer with its body; None if it is not the first."""
+        first = None if visit.checksum is None else self._under_way.get(visit.checksum)
+        return first if first is not None and first.visit is visit else None
 
     def release_all(self) -> None:
         """Release all visits, because the crawl ends."""
-        for first, _ in list(self._under_way.values()):
-            self.end(first)
+        for first in list(self._under_way.values()):
+            self.end(first.visit)
 
     def pop_released(self) -> list[ActiveVisit]:
         """Return the released visits; each is to be begun again."""
@@ -124,6 +184,19 @@ class ContentSeen:
     def close(self) -> None:
         if self._bodies is not None:
             self._bodies.close()
+
+
+def _parsed(visit: ActiveVisit) -> bytes:
+    """Return the result of parsing a body that others may refer to; empty if its answer was refused."""
+    return b"" if visit.result is None else visit.result.parsed
+
+
+def _answer(first: FirstAnswer) -> SeenAnswer:
+    """Return what a child compares another answer with, of an answer that was read."""
+    fetched, result = first.visit.fetched, first.visit.result
+    assert fetched is not None
+    assert result is not None
+    return SeenAnswer(fetched.url, fetched.started_s, result.payload_digest, result.record_id, first.head)
 
 
 def _may_be_names_of_one_site(one: ActiveVisit, other: ActiveVisit) -> bool:

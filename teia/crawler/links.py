@@ -153,10 +153,12 @@ MAX_OUTLINKS = 6_000
 _KINDS = {kind.value: kind for kind in LinkKind}
 
 
-def outlink_line(link: Link) -> str:
-    """Return the value of one `outlink` line; canonical URLs contain neither blanks nor line ends."""
-    kind = link.kind._value_  # `.value` takes twice as long, and a page has a hundred links
-    return f"{link.url} {kind} nofollow" if link.nofollow else f"{link.url} {kind}"
+def outlink_lines(links: Iterable[Link]) -> tuple[str, ...]:
+    """Return the values of `outlink` lines; canonical URLs contain neither blanks nor line ends."""
+    # `.value` takes twice as long as `._value_`, and a page has a hundred links.
+    return tuple(
+        [f"{url} {kind._value_} nofollow" if nofollow else f"{url} {kind._value_}" for url, kind, _, nofollow in links]
+    )
 
 
 def outlinks_of(block: bytes) -> tuple[Link, ...]:

@@ -469,6 +469,10 @@ class Crawler:
             if crawl.config.sites.identity_after_pages:
                 remember_page(visit)
         self._conclude(crawl, visit)
+        # After `_conclude`: a visit that refers to this one comes after it in its group.
+        if crawl.content_seen is not None:
+            crawl.content_seen.note_read(visit)
+            self._submit_released(crawl)
 
     def _read_robots(self, crawl: Crawl, visit: ActiveVisit) -> None:
         assert visit.fetched is not None
@@ -606,9 +610,12 @@ class Crawler:
     async def _commit_while(self, waits: Callable[[], bool], limit_s: Callable[[], float]) -> None:
         """Commit pending visits while `waits()` is true, for a limited time; `stop_now` may shorten it."""
         began, commits = self._clock.ticks_s(), self._commits
-        while waits() and self._clock.ticks_s() < began + limit_s():
-            if self._commits > commits and waits == self._has_uncommitted:  # one succeeded: the next may too
+        while waits():
+            # Before the time is compared: one has succeeded, so the next may too.
+            if self._commits > commits and waits == self._has_uncommitted:
                 began, commits = self._clock.ticks_s(), self._commits
+            if self._clock.ticks_s() >= began + limit_s():
+                return
             for crawl in self.crawls:
                 self._maybe_commit(crawl, self._clock.ticks_s())
             await asyncio.sleep(TICK_S)

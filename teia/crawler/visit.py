@@ -26,8 +26,9 @@ class ActiveVisit:
     the page; None if the page is not kept. `from_cache`: the answer came from the operator's cache
     proxy (C7), without a request to its server.
 
-    `checksum` is that of the body, None if it was not looked for; `seen` is the record that probably has the same body
-    (content_seen.py). `capture` is the location of the visit's own record, once it is committed.
+    `checksum` is that of the body, None if it was not looked for; `seen` is the committed record that probably has the
+    same body, `original` a visit that has it and is committed no later than this one (content_seen.py). `capture` is
+    the location of the visit's own record, set by its commit.
     """
 
     queue: HostQueue
@@ -49,6 +50,7 @@ class ActiveVisit:
     from_cache: bool = False
     checksum: int | None = None
     seen: SeenBody | None = None
+    original: ActiveVisit | None = None
     capture: CaptureLocation = NOT_ARCHIVED
 
     @property
@@ -60,9 +62,11 @@ class ActiveVisit:
     @property
     def body_at(self) -> CaptureLocation:
         """Location of the record with the body, if the archive's record of this visit refers to another URL."""
-        if self.seen is None or self.result is None or not self.result.same_as:
+        if self.result is None or not self.result.same_as:
             return NOT_ARCHIVED
-        return CaptureLocation(*self.seen[:3])
+        if self.seen is not None:
+            return CaptureLocation(*self.seen[:3])
+        return NOT_ARCHIVED if self.original is None else self.original.capture
 
     def drop_bytes(self) -> None:
         """Drop head and body; up to two thousand visits wait for their commit at a time."""

@@ -57,8 +57,12 @@ def parse_document(
     processors: Processors = BUILT_IN,
     *,
     is_sitemap: bool = False,
+    body_sha256: str = "",
 ) -> ParseResult:
-    """Read one answer. `is_sitemap`: it was announced as a sitemap, so it is read as one unless it is a web page."""
+    """Read one answer. `is_sitemap`: it was announced as a sitemap, so it is read as one unless it is a web page.
+
+    `body_sha256` is that of the body without chunks, in hex, if the caller knows it already.
+    """
     parsed_head = parse_head(head)
     limits = options.limits
     if is_sitemap:
@@ -79,7 +83,8 @@ def parse_document(
         else:
             findings.append(found if isinstance(found, Findings) else Findings(metadata=_as_metadata(found)))
     merged = _merge(findings)
-    page = _page(document, decoded, merged, failed)
+    known_digest = body_sha256 if decoded.payload is decoded.dechunked else ""
+    page = _page(document, decoded, merged, failed, known_digest)
     return ParseResult(page, parsed_head, decoded, merged.entries, tuple(failed))
 
 
@@ -140,8 +145,8 @@ def _merge_links(found: list[tuple[Link, ...]]) -> tuple[Link, ...]:
     return tuple(once.values())
 
 
-def _page(document: Document, decoded: Decoded, found: Findings, failed: Sequence[str]) -> Page:
-    prints = fingerprints(decoded.payload, found.text, document.url)
+def _page(document: Document, decoded: Decoded, found: Findings, failed: Sequence[str], known_digest: str) -> Page:
+    prints = fingerprints(decoded.payload, found.text, document.url, known_digest)
     is_text = document.media_type.startswith("text/") or mime.is_xml(document.media_type)
     declared = found.language or document.head.headers.first("content-language")
     cut = (*((decoded.truncated,) if decoded.truncated else ()), *found.truncated)

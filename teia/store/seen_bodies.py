@@ -2,7 +2,7 @@
 
     seen.sqlite     bodies: checksum of the body as received -> record that has it, result of parsing it
 
-The checksum only suggests a record: a parse child compares the bytes before it relies on one. So the file is derived
+The checksum only suggests a record: a parse child compares digests before it relies on one. So the file is derived
 data. It is not synced, a row may be old or lost, and without the file the crawler stores bodies a second time.
 """
 

@@ -84,6 +84,7 @@ class StoredHead:
 
 _CONTROLS = re.compile("[\x00-\x1f\x7f]+")
 _CONTROL_OCTETS = bytes((*range(0x20), 0x7F))
+_LINE_END = "\r\n"
 _NOT_IN_URL = re.compile(r"[^!-~]")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _URL_SAFE = "".join(map(chr, range(0x21, 0x7F)))
@@ -201,18 +202,24 @@ def _member(
 
 def warc_fields(fields: Fields) -> bytes:
     """Return `name: value` lines; names that are no token are left out."""
-    lines: list[str] = []
+    lines: list[bytes] = []
     for name, value in fields.items():
         if not _TOKEN.fullmatch(name):
             continue
         if isinstance(value, str):
-            lines.append(f"{name}: {header_value(value)}\r\n")
-        else:
-            # A page's links are a hundred values without controls; one look at all of them is cheaper than a hundred.
-            together = "".join(value).encode("utf-8", "replace")
-            is_safe = len(together.translate(None, _CONTROL_OCTETS)) == len(together)
-            lines += [f"{name}: {each}\r\n" for each in (value if is_safe else map(header_value, value))]
-    return "".join(lines).encode("utf-8", "replace")
+            lines.append(f"{name}: {header_value(value)}\r\n".encode("utf-8", "replace"))
+        elif value:
+            lines.append(_field_lines(name, value))
+    return b"".join(lines)
+
+
+def _field_lines(name: str, values: tuple[str, ...]) -> bytes:
+    lines = f"{name}: {f'{_LINE_END}{name}: '.join(values)}{_LINE_END}".encode("utf-8", "replace")
+    # A page's links are a hundred values without controls; one look at all of them is cheaper than a hundred.
+    controls = len(lines) - len(lines.translate(None, _CONTROL_OCTETS))
+    if controls == len(_LINE_END) * len(values):
+        return lines
+    return _field_lines(name, tuple(map(header_value, values)))
 
 
 def warcinfo_member(file_name: str, time_s: float, fields: Fields) -> bytes:
@@ -228,23 +235,22 @@ def metadata_member(url: str, time_s: float, block: bytes, answer_id: str) -> by
 
 
 def page_members(
-    fetched: Fetched, dechunked: bytes, metadata: Fields, revisit_of: RevisitOf | None = None, sha256: str = ""
+    fetched: Fetched, dechunked: bytes, metadata: Fields, revisit_of: RevisitOf | None = None, digest: str = ""
 ) -> Members:
     """Return the records of one answer.
 
     `dechunked` is the body without its chunks, as received otherwise. A revisit is written only if it is true: the
     answer is a 304, or its payload has the digest of `revisit_of`. Without a readable head there is no answer to store,
-    and only request and metadata are written. The metadata record is left out when there is nothing to say. `sha256` is
-    that of `dechunked` where the caller knows it already.
+    and only request and metadata are written. The metadata record is left out when there is nothing to say. `digest` is
+    that of `dechunked` (`digest_of`) where the caller knows it already.
     """
     url, date = header_url(fetched.url), iso_utc(fetched.started_s)
     head = final_head(fetched.head)
     parts: list[tuple[str, bytes]] = []
     answer_id, payload_digest, concurrent = "", "", ""
     if head is not None:
-        known = f"sha256:{sha256}" if sha256 else ""
         # The answer is made first, for its id stands in the request record, which comes before it in the file.
-        kind, answer_id, payload_digest, answer = _answer(fetched, url, date, head, dechunked, revisit_of, known)
+        kind, answer_id, payload_digest, answer = _answer(fetched, url, date, head, dechunked, revisit_of, digest)
         concurrent = f"WARC-Concurrent-To: {answer_id}\r\n"
     if fetched.request_head:
         parts.append(

@@ -12,7 +12,7 @@ from warcio.archiveiterator import ArchiveIterator
 from teia.clock import WallClock
 from teia.collections.settings import saved
 from teia.config.sections import CourtesySettings
-from teia.crawler.child.messages import ReadResult
+from teia.crawler.child.messages import ReadResult, SeenAnswer
 from teia.crawler.content_seen import ContentSeen
 from teia.crawler.lookup import Lookup
 from teia.crawler.start import open_cell
@@ -24,6 +24,7 @@ from teia.frontier.queue.schedule import HostQueue
 from teia.lab.world.exchange import WorldAnswer
 from teia.records import Fetched
 from teia.store.root import open_root
+from teia.store.seen_bodies import SeenBody
 from teia.urls import key_of, site_of, slot_of
 from teia.views.captures import read_capture
 from teia.views.reports.duplicates import duplicates
@@ -244,8 +245,73 @@ def test_a_node_refers_only_to_records_of_the_same_cell(tmp_path: Path, within_c
     other = answered(1, "other")
     assert seen.begin(same, may_wait=True)
     assert seen.begin(other, may_wait=True)
-    assert seen.record_of(same) is not None
+    record = seen.record_of(same)
+    assert record is not None
+    assert bool(record.file) == within_cells, "the file of a node may have moved with its cell, so a child opens it"
     assert (seen.record_of(other) is not None) == found
+    seen.close()
+
+
+def read(visit: ActiveVisit, parsed: bytes = b"result") -> ReadResult:
+    """Let a child have read a visit's answer, so that it waits for its commit."""
+    visit.result = ReadResult("200", parsed=parsed, record_id="<urn:uuid:1>", payload_digest="sha256:1")
+    visit.drop_bytes()
+    return visit.result
+
+
+def test_visits_of_one_cell_wait_until_the_first_is_read_and_refer_to_its_record(tmp_path: Path) -> None:
+    """Its record is committed with theirs or before, so they need not wait for its commit, up to 200 ms away."""
+    folder = open_root(tmp_path / "data", create=True).create_collection("main", "", cells=2)
+    seen = ContentSeen(folder, within_cells=False)
+    first, same, other = answered(0, "first"), answered(0, "same"), answered(1, "other")
+    assert [seen.begin(visit, may_wait=True) for visit in (first, same, other)] == [True, False, False]
+    read(first)
+    seen.note_read(first)
+    assert seen.pop_released() == [same], "a crash between the commits of two cells may lose the other one's original"
+    late = answered(0, "late")
+    for visit in (same, late):
+        assert seen.begin(visit, may_wait=True), "the first is read"
+        record = seen.record_of(visit)
+        assert record is not None
+        assert (record.parsed, record.answer) == (
+            b"result",
+            SeenAnswer("http://h0.test/first", 0.0, "sha256:1", "<urn:uuid:1>", b"HTTP/1.1 200 OK\r\n\r\n"),
+        )
+    first.capture = CaptureLocation("file", 1, 2)  # by the commit, before the others in the same group are stored
+    same.result = ReadResult("200", same_as="http://h0.test/first")
+    assert same.body_at == first.capture
+    seen.add([first])
+    seen.end(first)
+    assert seen.pop_released() == [other]
+    for visit in (other, answered(0, "later")):
+        assert seen.begin(visit, may_wait=True)
+        assert (visit.original, visit.seen) == (None, SeenBody("file", 1, 2, b"result"))
+        assert seen.record_of(visit) == record, "this run has stored it, so no file is read"
+    assert seen.waiting == 0
+    seen.close()
+
+
+def test_a_node_refers_to_committed_records_alone(tmp_path: Path) -> None:
+    """The visits of a cell that has moved to another node are dropped, and their records with them."""
+    folder = open_root(tmp_path / "data", create=True).create_collection("main", "", cells=2)
+    seen = ContentSeen(folder, within_cells=True)
+    first, same = answered(0, "first"), answered(0, "same")
+    assert [seen.begin(visit, may_wait=True) for visit in (first, same)] == [True, False]
+    read(first)
+    seen.note_read(first)
+    assert seen.pop_released() == []
+    seen.close()
+
+
+def test_a_visit_does_not_refer_to_an_answer_that_was_refused(tmp_path: Path) -> None:
+    folder = open_root(tmp_path / "data", create=True).create_collection("main", "", cells=2)
+    seen = ContentSeen(folder, within_cells=False)
+    first, same = answered(0, "first"), answered(0, "same")
+    assert [seen.begin(visit, may_wait=True) for visit in (first, same)] == [True, False]
+    read(first, parsed=b"")
+    seen.note_read(first)
+    assert [seen.begin(visit, may_wait=True) for visit in seen.pop_released()] == [True]
+    assert seen.record_of(same) is None
     seen.close()
 
 

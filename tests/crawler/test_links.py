@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from teia.crawler.links import MAX_OUTLINKS, field_of, outlink_line, outlinks_of
+from teia.crawler.links import MAX_OUTLINKS, field_of, outlink_lines, outlinks_of
 from teia.records import Link, LinkKind
 from teia.store.warc import warc_fields
 
 
 def block(*links: Link) -> bytes:
-    return warc_fields({"hopsFromSeed": "2", "outlink": tuple(map(outlink_line, links))})
+    return warc_fields({"hopsFromSeed": "2", "outlink": outlink_lines(links)})
 
 
 def test_links_come_back_as_they_went() -> None:

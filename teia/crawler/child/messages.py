@@ -54,12 +54,26 @@ class ReadTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class SeenRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A response record in the archive of the collection, and the result of parsing it (`ParsedBody`)."""
+    """A response record of the collection, and the result of parsing it (`ParsedBody`).
 
-    folder: str
-    file: str
-    offset: int
+    It is read in the archive, unless `answer` describes it.
+    """
+
     parsed: bytes
+    folder: str = ""
+    file: str = ""
+    offset: int = 0
+    answer: SeenAnswer | None = None
+
+
+class SeenAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The facts about a response record that another answer with the same body is compared with."""
+
+    url: str
+    time_s: float
+    payload_digest: str
+    record_id: str
+    head: bytes
 
 
 class ParsedBody(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -195,8 +209,9 @@ class ReadResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     `outline` is of the text without its digits (simhash.py); `traps` counts links by the rule that refused them.
     `entry` is the page's index entry (index/entry.py). `sketch` is of the text, if the page was visited before
     or is to be kept fresh (refresh/mask.py). `reported` holds the statements of a sitemap or feed, if the collection
-    uses signals. `parsed` is a `ParsedBody` of a body that was stored; `same_as` is the URL of the record that the
-    archive's own record refers to, if that is of another URL. By default it is the result of reading nothing.
+    uses signals. `parsed` is a `ParsedBody` of a body that was stored, with `record_id`; `same_as` is the URL of the
+    record that the archive's own record refers to, if that is of another URL. By default it is the result of reading
+    nothing.
     """
 
     outcome: str = ""
@@ -232,6 +247,7 @@ class ReadResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     mail_links: int = 0
     parsed: bytes = b""
     same_as: str = ""
+    record_id: str = ""
 
 
 encode = msgspec.msgpack.Encoder().encode

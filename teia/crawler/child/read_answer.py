@@ -38,7 +38,7 @@ from teia.crawler.links import (
     evaluate_link,
     evaluate_links,
     evaluate_requisite,
-    outlink_line,
+    outlink_lines,
 )
 from teia.frontier.cell.schema import AS_SITEMAP
 from teia.frontier.queue.order import NO_KIND, TOP_SCORE, Hint
@@ -53,7 +53,7 @@ from teia.parse.processors import Processors, with_user_processors
 from teia.parse.text.normal import normal_octets
 from teia.records import NOT_MODIFIED, Fetched, Link, LinkKind, Outcome, Page
 from teia.signals.trust import SignalKind
-from teia.store.warc import Members, RevisitOf, page_members
+from teia.store.warc import Members, RevisitOf, digest_of, page_members
 from teia.urls import host_of, resolve, site_of
 
 if TYPE_CHECKING:
@@ -152,23 +152,25 @@ def read(payload: bytes) -> bytes:
 
 def _read_page(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
     """Read a page; one whose body and links the archive already holds is not parsed, unless these settings need it."""
-    repeated = None
-    if task.seen is not None:
-        head = parse_head(task.head)
-        decoded = decode(head.headers, task.body, compiled.read_settings.limits)
-        repeated = find_repeated(task.seen, decoded.dechunked)
-        if (
-            repeated is not None
-            and has_same_links(task, head.headers, repeated)
-            and _says_all(task, compiled, repeated)
-        ):
-            return _result_of_repeated(task, head.headers, decoded.dechunked, repeated)
-    return _parse_page(task, compiled, repeated)
+    if task.seen is None:
+        return _parse_page(task, compiled)
+    body = task.body
+    if b"chunked" in task.head.lower():
+        body = decode(parse_head(task.head).headers, body, compiled.read_settings.limits).dechunked
+    digest = digest_of(body)
+    repeated = find_repeated(task.seen, digest)
+    if repeated is not None and has_same_links(task, repeated) and _says_all(task, compiled, repeated):
+        return _result_of_repeated(task, body, repeated)
+    return _parse_page(task, compiled, digest, repeated)
 
 
-def _parse_page(task: ReadTask, compiled: CompiledReadSettings, repeated: RepeatedBody | None) -> ReadResult:
+def _parse_page(
+    task: ReadTask, compiled: CompiledReadSettings, digest: str = "", repeated: RepeatedBody | None = None
+) -> ReadResult:
+    """Parse a page. `digest` is that of its body without chunks, if it is known already."""
+    answer, known = (task.url, task.head, task.body), digest.removeprefix("sha256:")
     parsed = parse_document(
-        task.url, task.head, task.body, compiled.options, compiled.processors, is_sitemap=task.as_sitemap
+        *answer, compiled.options, compiled.processors, is_sitemap=task.as_sitemap, body_sha256=known
     )
     page, headers = parsed.page, parsed.head.headers
     redirect_to = _redirect(task, headers)
@@ -177,18 +179,13 @@ def _parse_page(task: ReadTask, compiled: CompiledReadSettings, repeated: Repeat
     judged = None if compiled.focus is None else _judged(task, compiled.focus, page, chosen, redirect_to)
     members = NO_RECORDS
     if compiled.read_settings.archive.answers:
-        metadata = _metadata(task, page, redirect_to)
-        if judged is not None and judged.kind != NO_KIND:
-            metadata["relevance"] = f"{judged.relevance / TOP_SCORE:.2f}"
-        if compiled.read_settings.parse.processors:
-            metadata = {**page.metadata, **metadata}  # includes the results of the user's own processors (A15)
-        decoded = parsed.decoded
-        # If nothing had to be decoded, the page's digest is the payload's too, and is not computed again.
-        known = page.digest if decoded.payload is decoded.dechunked else ""
-        members = page_members(_fetched(task), decoded.dechunked, metadata, _earlier(task, repeated), known)
+        members = _records(task, compiled, parsed, judged, redirect_to, digest, repeated)
     # A refused page has another outcome than its answer: it is archived but not indexed.
     entry = _entry(task, compiled, page) if compiled.read_settings.index and outcome == task.outcome else b""
     reported = _reported_changes(task, compiled, parsed) if compiled.read_settings.signals and parsed.entries else None
+    text_outline = outline(page.text)
+    can_be_repeated = repeated is None and "response" in members.kinds
+    body = _parsed_body(task, compiled, parsed, outcome, text_outline) if can_be_repeated else b""
     return ReadResult(
         str(outcome),
         page.media_type,
@@ -214,16 +211,38 @@ def _parse_page(task: ReadTask, compiled: CompiledReadSettings, repeated: Repeat
         members.kinds,
         members.payload_digest,
         judged,
-        outline(page.text),
+        text_outline,
         chosen.traps,
         entry,
         _sketch_of(page) if task.is_revisit or compiled.read_settings.sketches else b"",
         reported,
         page.images,
         page.mail_links,
-        b"" if repeated or "response" not in members.kinds else _parsed_body(task, compiled, parsed, outcome),
+        body,
         repeated.reference.url if repeated and "revisit" in members.kinds else "",
+        members.record_id if body else "",
     )
+
+
+def _records(
+    task: ReadTask,
+    compiled: CompiledReadSettings,
+    parsed: ParseResult,
+    judged: FocusJudgement | None,
+    redirect_to: str,
+    digest: str,
+    repeated: RepeatedBody | None,
+) -> Members:
+    """Return the archive's records of a page that was parsed."""
+    page, decoded = parsed.page, parsed.decoded
+    metadata = _metadata(task, page, redirect_to)
+    if judged is not None and judged.kind != NO_KIND:
+        metadata["relevance"] = f"{judged.relevance / TOP_SCORE:.2f}"
+    if compiled.read_settings.parse.processors:
+        metadata = {**page.metadata, **metadata}  # includes the results of the user's own processors (A15)
+    if not digest and decoded.payload is decoded.dechunked:  # then the page's digest is the payload's too
+        digest = f"sha256:{page.digest}"
+    return page_members(_fetched(task), decoded.dechunked, metadata, _earlier(task, repeated), digest)
 
 
 def _earlier(task: ReadTask, repeated: RepeatedBody | None) -> RevisitOf | None:
@@ -233,15 +252,15 @@ def _earlier(task: ReadTask, repeated: RepeatedBody | None) -> RevisitOf | None:
     return RevisitOf(task.earlier_url or task.url, task.earlier_s, task.earlier_digest) if task.earlier_digest else None
 
 
-def _result_of_repeated(task: ReadTask, headers: Headers, dechunked: bytes, repeated: RepeatedBody) -> ReadResult:
+def _result_of_repeated(task: ReadTask, dechunked: bytes, repeated: RepeatedBody) -> ReadResult:
     """Return the result for an answer that is not parsed; its links are those of the page with the same body."""
-    parsed, reference = repeated.parsed, repeated.reference
+    parsed, reference, headers = repeated.parsed, repeated.reference, parse_head(task.head).headers
     metadata = {
         "hopsFromSeed": str(task.depth),
         "fetchTimeMs": str(round((task.ended_s - task.started_s) * 1000)),
         "linksOf": reference.url,
     }
-    members = page_members(_fetched(task), dechunked, metadata, reference)
+    members = page_members(_fetched(task), dechunked, metadata, reference, reference.payload_digest)
     return ReadResult(
         task.outcome,
         parsed.media_type,
@@ -264,7 +283,9 @@ def _result_of_repeated(task: ReadTask, headers: Headers, dechunked: bytes, repe
     )
 
 
-def _parsed_body(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult, outcome: str) -> bytes:
+def _parsed_body(
+    task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult, outcome: str, text_outline: int
+) -> bytes:
     """Return what other answers with this body need not be parsed for; empty if they are not recognised."""
     settings, page = compiled.read_settings, parsed.page
     if not settings.archive.content_seen or task.status != 200 or outcome != task.outcome or task.truncated:
@@ -282,7 +303,7 @@ def _parsed_body(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseRe
             bytes.fromhex(page.digest),
             bytes.fromhex(page.text_digest),
             page.simhash,
-            outline(page.text),
+            text_outline,
             len(parsed.decoded.payload),
         )
     )
@@ -454,9 +475,9 @@ def _metadata(task: ReadTask, page: Page, redirect_to: str) -> dict[str, str | t
     if page.nofollow:
         metadata["robots"] = "nofollow"
     if redirect_to:
-        metadata["outlink"] = outlink_line(Link(redirect_to, LinkKind.REDIRECT))
+        metadata["outlink"] = outlink_lines([Link(redirect_to, LinkKind.REDIRECT)])
     elif page.links:
-        metadata["outlink"] = tuple(map(outlink_line, page.links[:MAX_OUTLINKS]))
+        metadata["outlink"] = outlink_lines(page.links[:MAX_OUTLINKS])
     return metadata
 
 

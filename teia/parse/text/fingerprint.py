@@ -28,8 +28,9 @@ class Fingerprints:
     simhash: int
 
 
-def fingerprints(payload: bytes, text: str, url: str = "") -> Fingerprints:
-    digest = hashlib.sha256(payload).hexdigest()
+def fingerprints(payload: bytes, text: str, url: str = "", digest: str = "") -> Fingerprints:
+    """Return the fingerprints of a page; `digest` is that of the payload, if it is known already."""
+    digest = digest or hashlib.sha256(payload).hexdigest()
     plain = normal_octets(text)
     if not plain:
         return Fingerprints(digest, "", 0)
