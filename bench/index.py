@@ -35,7 +35,7 @@ from typing import Any, Self
 
 from teia.index.anchors import AnchorTexts
 from teia.index.cell import CellIndex, anchor_words, make_document
-from teia.index.entry import IndexEntry, decode_entry, encode_entry
+from teia.index.entry import IndexEntry, PackedEntry, pack_entry, unpack_entry
 from teia.indexer.cell_indexer import CellIndexer
 from teia.indexer.indexer import REFRESH_AT_ONCE, STEP_CHANGES
 from teia.indexer.process import COMMIT_PAGES
@@ -64,16 +64,20 @@ class Waiting:
 def waiting(pages: int, seed: int) -> list[Waiting]:
     corpus = Corpus(pages, seed, cells=CELLS)
     return [
-        Waiting(encode_entry(page.entry), page.cell, page.anchors, len(page.entry.text.encode()))
+        Waiting(pack_entry(page.entry), page.cell, page.anchors, len(page.entry.text.encode()))
         for page in corpus.indexables()
     ]
+
+
+def _page(page: Waiting) -> PackedEntry:
+    return PackedEntry(unpack_entry(page.data), page.data)
 
 
 # ---- contenders -----------------------------------------------------------------------------------------------------
 
 
 def tantivy_alone(pages: Sequence[Waiting], folder: Path) -> dict[str, Any]:
-    documents = [(page.cell, make_document(decode_entry(page.data), anchor_words(page.anchors))) for page in pages]
+    documents = [(page.cell, make_document(_page(page), anchor_words(page.anchors))) for page in pages]
     with ExitStack() as stack:
         cells = [stack.enter_context(closing(CellIndex(folder / str(number)))) for number in range(CELLS)]
         for cell in cells:
@@ -114,10 +118,10 @@ def teia(pages: Sequence[Waiting], folder: Path) -> dict[str, Any]:
 
 def step(cells: Sequence[CellIndexer], pages: Sequence[Waiting]) -> None:
     """Do what `CollectionIndexer` does with the pages it finds waiting."""
-    taken: dict[int, list[IndexEntry]] = defaultdict(list)
+    taken: dict[int, list[PackedEntry]] = defaultdict(list)
     for page in pages:
-        taken[page.cell].append(decode_entry(page.data))
-    spread_anchors([cell.anchors for cell in cells], [entry for each in taken.values() for entry in each])
+        taken[page.cell].append(_page(page))
+    spread_anchors([cell.anchors for cell in cells], [page.entry for each in taken.values() for page in each])
     for number, entries in taken.items():
         cells[number].put(entries)
         cells[number].position += len(entries)

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from teia.index.entry import IndexEntry, unpack_entry
+from teia.index.entry import PackedEntry, open_packed
 from teia.sqlite import open_derived, transaction
 
 FILE = "borrowed.sqlite"
@@ -35,11 +35,11 @@ class BorrowedEntries:
         with transaction(self._db):
             self._db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", entries)
 
-    def get(self, key: int) -> IndexEntry | None:
+    def get(self, key: int) -> PackedEntry | None:
         if self._db is None:
             return None
         row = self._db.execute("SELECT entry FROM entries WHERE key = ?", (key,)).fetchone()
-        return None if row is None else unpack_entry(row[0])
+        return None if row is None else open_packed(row[0])
 
     def __len__(self) -> int:
         return 0 if self._db is None else int(self._db.execute("SELECT count(*) FROM entries").fetchone()[0])

@@ -21,7 +21,7 @@ import xxhash
 
 from teia.durable import disk_errors
 from teia.errors import StoreError
-from teia.index.entry import IndexEntry, pack_entry, unpack_entry
+from teia.index.entry import IndexEntry, PackedEntry, pack_entry, unpack_entry
 from teia.index.languages import detect_language_bits
 from teia.index.position import META_FILE, read_position, write_position
 from teia.index.schema import GAP, ROOT, analysers, make_schema
@@ -85,7 +85,7 @@ class CellIndex:
 
     def put(self, entry: IndexEntry, anchors: Iterable[str] = ()) -> None:
         """Add a page, or replace it. `anchors` are the texts of links to it."""
-        self.put_document(entry.key, make_document(entry, anchor_words(anchors)))
+        self.put_document(entry.key, make_document(PackedEntry(entry, pack_entry(entry)), anchor_words(anchors)))
 
     def put_document(self, key: int, document: tantivy.Document) -> None:
         """Add the document of a page, or replace it."""
@@ -124,12 +124,13 @@ class CellIndex:
         """Return the page behind a hit."""
         return unpack_entry(bytes(searcher.doc(address)["entry"][0]))
 
-    def entries(self, keys: Sequence[int]) -> list[IndexEntry]:
+    def entries(self, keys: Sequence[int]) -> list[PackedEntry]:
         """Return pages of the last commit by their keys; missing ones are left out."""
         searcher = self.searcher()
         query = tantivy.Query.term_set_query(self.schema, "key", list(keys))
         hits = searcher.search(query, limit=len(keys), count=False).hits if keys else []
-        return [self.entry(searcher, address) for _, address in hits]
+        packed = [bytes(searcher.doc(address)["entry"][0]) for _, address in hits]
+        return [PackedEntry(unpack_entry(each), each) for each in packed]
 
     def keys(self) -> set[int]:
         """Return the keys of all pages of the last commit."""
@@ -147,9 +148,9 @@ class CellIndex:
             self._writer = None
 
 
-def make_document(entry: IndexEntry, words: str = "") -> tantivy.Document:
+def make_document(page: PackedEntry, words: str = "") -> tantivy.Document:
     """Return tantivy's document of a page; `words` are those on links to it (`anchor_words`)."""
-    document = tantivy.Document()
+    document, entry = tantivy.Document(), page.entry
     stem_text = shared_stems().stem_text
     head = "\n".join((entry.title, *entry.headings))
     head_stems = stem_text(head)
@@ -164,7 +165,7 @@ def make_document(entry: IndexEntry, words: str = "") -> tantivy.Document:
         document.add_text("within", name)
     document.add_text("lang", entry.language)
     document.add_text("type", entry.media_type)
-    document.add_bytes("entry", pack_entry(entry))
+    document.add_bytes("entry", page.packed)
     for link in entry.links:
         document.add_integer("links", link.key)
     # `date_s` is never empty in the index: filters and the order by date need a value.

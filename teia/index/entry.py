@@ -1,11 +1,12 @@
 """One page for the index: the parse child's result, as bytes.
 
-`encode_entry` is for the way from the child to the indexer, `pack_entry` for the index itself, which stores every page
-once more for snippets. Both are checked against these types when they are read: a parse child has just read a hostile
-page.
+The child packs an entry, and these bytes go through the hand-over into the index, which stores every page once more for
+snippets. They are checked against these types when they are read: a parse child has just read a hostile page.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import msgspec
 from isal import isal_zlib
@@ -14,7 +15,8 @@ DIGEST_BYTES = 8
 MAX_TEXT_CHARS = 1_000_000
 """More of one page is not indexed; the archive has it all."""
 
-_LEVEL = 1
+_LEVEL = 3
+_IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # isal's stub calls the class an instance
 
 
 class Anchor(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -52,6 +54,13 @@ class IndexEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     links: tuple[Anchor, ...] = ()
 
 
+class PackedEntry(NamedTuple):
+    """An entry, and the bytes that the index stores of it."""
+
+    entry: IndexEntry
+    packed: bytes
+
+
 encode_entry = msgspec.msgpack.Encoder().encode
 decode_entry = msgspec.msgpack.Decoder(IndexEntry).decode
 
@@ -63,6 +72,14 @@ def pack_entry(entry: IndexEntry) -> bytes:
 
 def unpack_entry(data: bytes) -> IndexEntry:
     return decode_entry(inflate_entry(data))
+
+
+def open_packed(packed: bytes) -> PackedEntry | None:
+    """Return the entry in some bytes beside them; None if they are none, such as those of an older version."""
+    try:
+        return PackedEntry(unpack_entry(packed), packed)
+    except (_IsalError, msgspec.DecodeError):
+        return None
 
 
 def inflate_entry(data: bytes) -> bytes:

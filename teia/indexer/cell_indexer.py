@@ -19,7 +19,7 @@ from teia.graph.linkfile import LinkFile
 from teia.index.anchors import AnchorTexts
 from teia.index.borrowed import BorrowedEntries, LackingPages
 from teia.index.cell import CellIndex, anchor_words, make_document, number_of_words
-from teia.index.entry import IndexEntry
+from teia.index.entry import PackedEntry
 from teia.index.handover import HandoverReader
 from teia.index.outgoing import read_spool
 from teia.index.position import read_position
@@ -114,16 +114,17 @@ class CellIndexer:
         self.borrowed.close()
         self.borrowed = BorrowedEntries(self._folder.path)
 
-    def put(self, entries: Collection[IndexEntry]) -> None:
+    def put(self, pages: Collection[PackedEntry]) -> None:
         """Put pages into the index, with the words on links to them, and their links into the link file."""
         numbers = {}
-        for entry in entries:
+        for page in pages:
+            entry = page.entry
             words = anchor_words(self.anchors.texts_of(entry.key))
-            self.index.put_document(entry.key, make_document(entry, words))
+            self.index.put_document(entry.key, make_document(page, words))
             self.links.append(entry.key, [link.key for link in entry.links])
             numbers[entry.key] = number_of_words(words)
         self.anchors.mark_indexed(numbers)
-        self.uncommitted += len(entries)
+        self.uncommitted += len(pages)
 
     def refresh(self, limit: int, *, everything: bool) -> tuple[int, int]:
         """Index pages again that got new words by anchor texts; return how many were looked at, and indexed."""
@@ -134,8 +135,8 @@ class CellIndexer:
         if changed and self.uncommitted:
             self.commit()  # entries are read from the last commit
         found = self.index.entries(changed)
-        for entry in found:
-            self.index.put_document(entry.key, make_document(entry, words[entry.key]))
+        for page in found:
+            self.index.put_document(page.entry.key, make_document(page, words[page.entry.key]))
         if found:
             self.commit()
         # After the commit: a crash before it repeats this.

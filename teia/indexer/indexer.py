@@ -29,7 +29,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from teia.crawler.lookup import Lookup
 from teia.frontier.tables.page_changes import ChangedPage, changed_pages, count_indexable, pages_for_index
 from teia.index.anchors import NO_WORDS
-from teia.index.entry import DIGEST_BYTES, IndexEntry, decode_entry
+from teia.index.entry import DIGEST_BYTES, IndexEntry, PackedEntry, open_packed
 from teia.index.outgoing import FILE as OUTGOING
 from teia.index.outgoing import OutgoingAnchors
 from teia.index.reader import CellReader
@@ -169,9 +169,9 @@ class CollectionIndexer:
         cell.lacking.drop([*entries, *(key for key, _ in rows if key not in digests)])
         return len(entries)
 
-    def _index_entries(self, cell: CellIndexer, entries: Mapping[int, IndexEntry]) -> None:
+    def _index_entries(self, cell: CellIndexer, entries: Mapping[int, PackedEntry]) -> None:
         # Anchor texts first: pages that come together name each other, and are indexed with these names at once.
-        self._route_anchors(entries.values())
+        self._route_anchors(page.entry for page in entries.values())
         cell.put(entries.values())
 
     # -- missing pages -------------------------------------------------------------------------------------
@@ -250,21 +250,21 @@ class CollectionIndexer:
 
     # -- entries of pages as they are now ------------------------------------------------------------------
 
-    async def _entries(self, cell: CellIndexer, changes: Sequence[ChangedPage]) -> dict[int, IndexEntry]:
+    async def _entries(self, cell: CellIndexer, changes: Sequence[ChangedPage]) -> dict[int, PackedEntry]:
         """Return the entries of wanted pages by key, from the hand-over if it is of the current capture."""
         waiting = cell.handover_reader.entries(changes[0].change, changes[-1].change)
         # Sorted by change: of two entries of a page the later one counts.
         handed_over = {key: data for _, (key, data) in sorted(waiting.items())}
-        found: dict[int, IndexEntry] = {}
+        found: dict[int, PackedEntry] = {}
         missing: list[RereadRequest] = []
         for change in changes:
             if not change.is_indexable:
                 continue
             data = handed_over.get(change.key)
-            entry = decode_entry(data) if data is not None else None
+            page = open_packed(data) if data is not None else None
             # The hand-over may hold an entry of another capture: a later one, or one whose commit failed.
-            if entry is not None and entry.digest == change.digest[:DIGEST_BYTES]:
-                found[change.key] = entry
+            if page is not None and page.entry.digest == change.digest[:DIGEST_BYTES]:
+                found[change.key] = page
             else:
                 missing.append(RereadRequest(change.url, change.key))
         found.update(await self._rereader.entries(self._lookup, missing))
@@ -292,8 +292,8 @@ class CollectionIndexer:
                 self._outgoing.add(number, host, named)
 
 
-def _borrowed(cell: CellIndexer, changes: Sequence[ChangedPage]) -> dict[int, IndexEntry]:
+def _borrowed(cell: CellIndexer, changes: Sequence[ChangedPage]) -> dict[int, PackedEntry]:
     """Return entries that another node had of pages without a capture here, if they are of the current capture."""
     found = {change.key: cell.borrowed.get(change.key) for change in changes}
     digests = {change.key: change.digest[:DIGEST_BYTES] for change in changes}
-    return {key: entry for key, entry in found.items() if entry is not None and entry.digest == digests[key]}
+    return {key: page for key, page in found.items() if page is not None and page.entry.digest == digests[key]}

@@ -17,7 +17,7 @@ from teia.crawler.child import answer_reader
 from teia.crawler.child.messages import ReadTask, decode_result, encode_parts
 from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError
-from teia.index.entry import IndexEntry, decode_entry
+from teia.index.entry import PackedEntry, open_packed
 from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.store.reader import split_head
 
@@ -45,9 +45,9 @@ class Rereader:
         self.unreadable: set[int] = set()
         """Keys of the pages of the last call whose captures are damaged or missing."""
 
-    async def entries(self, lookup: Lookup, wanted: Sequence[RereadRequest]) -> dict[int, IndexEntry]:
+    async def entries(self, lookup: Lookup, wanted: Sequence[RereadRequest]) -> dict[int, PackedEntry]:
         """Return entries of pages from their last good captures, by key."""
-        found: dict[int, IndexEntry] = {}
+        found: dict[int, PackedEntry] = {}
         self.unreadable = set()
         if wanted and self._pool is None:
             self._pool = ChildPool(answer_reader, self._children, ChildLimits.from_settings(self._limits), self._clock)
@@ -60,7 +60,7 @@ class Rereader:
                     found[each.key] = entry
         return found
 
-    async def _batch(self, lookup: Lookup, batch: Sequence[RereadRequest]) -> list[IndexEntry | None]:
+    async def _batch(self, lookup: Lookup, batch: Sequence[RereadRequest]) -> list[PackedEntry | None]:
         tasks = [self._task(lookup, each) for each in batch]
         return await asyncio.gather(*(self._read(task) for task in tasks))
 
@@ -81,7 +81,7 @@ class Rereader:
         when = (seen_s, seen_s)
         return ReadTask(self._reading, "entry", url, str(status), status, *when, "", b"", head, "", "", 0, 0, body=body)
 
-    async def _read(self, task: ReadTask | None) -> IndexEntry | None:
+    async def _read(self, task: ReadTask | None) -> PackedEntry | None:
         if task is None or self._pool is None:
             return None
         answered: asyncio.Future[bytes | LostAnswer] = asyncio.get_running_loop().create_future()
@@ -91,7 +91,7 @@ class Rereader:
         if isinstance(answer, LostAnswer):
             return None
         entry = decode_result(answer).entry
-        return decode_entry(entry) if entry else None
+        return open_packed(entry) if entry else None
 
     async def close(self) -> None:
         if self._pool is not None:

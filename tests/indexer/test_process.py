@@ -12,6 +12,8 @@ import tantivy
 from teia.clock import WallClock
 from teia.graph.rankfile import RankFile
 from teia.index.cell import CellIndex
+from teia.index.entry import encode_entry, unpack_entry
+from teia.index.handover import Handover, HandoverReader
 from teia.indexer.process import CollectionFollower
 from teia.indexer.ranks import rank_file
 from teia.indexer.rebuild import audit_index, rebuild_index
@@ -145,6 +147,28 @@ def test_without_the_hand_over_pages_are_read_from_the_archive(tmp_path: Path) -
     assert follow(root) == 3
     assert found(root, "letter") == ["a", "b"]
     assert audit_index(root, "main").violations == 0
+
+
+def test_entries_handed_over_by_another_version_are_read_from_the_archive(tmp_path: Path) -> None:
+    """Entries were not packed before version 3 of the index; they may wait when teia is upgraded."""
+    _, root = crawled(tmp_path)
+    for folder in root.collection("main").cells():
+        waiting = HandoverReader(folder.handover).entries(0, 1 << 60)
+        for path in folder.handover.glob("*"):
+            path.unlink()
+        before = Handover(folder.handover)
+        for change, (key, packed) in waiting.items():
+            before.write(change, key, encode_entry(unpack_entry(packed)))
+        before.close()
+    assert follow(root) == 3
+    assert found(root, "letter") == ["a", "b"]
+
+
+def test_an_entry_is_packed_once_by_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, root = crawled(tmp_path)
+    monkeypatch.setattr("teia.index.cell.pack_entry", None)
+    assert follow(root) == 0
+    assert found(root, "letter") == ["a", "b"]
 
 
 def test_an_index_made_again_from_the_archive_is_the_same(tmp_path: Path) -> None:

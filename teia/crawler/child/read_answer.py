@@ -43,7 +43,7 @@ from teia.crawler.links import (
 from teia.frontier.cell.schema import AS_SITEMAP
 from teia.frontier.queue.order import NO_KIND, TOP_SCORE, Hint
 from teia.frontier.rules.scope import Scope, compile_scope
-from teia.index.entry import encode_entry
+from teia.index.entry import pack_entry
 from teia.lib.simhash import outline
 from teia.parse.decode import decode
 from teia.parse.document import ParseOptions
@@ -338,7 +338,7 @@ def _entry(task: ReadTask, compiled: CompiledReadSettings, page: Page) -> bytes:
     if not 200 <= task.status < 300:
         return b""
     entry = entry_of(page, task.started_s, obeys=compiled.read_settings.obeys_robots)
-    return b"" if entry is None else encode_entry(entry)
+    return b"" if entry is None else pack_entry(entry)
 
 
 # ---- decisions ------------------------------------------------------------------------------------------------------
