@@ -32,7 +32,7 @@ from teia.cluster.cells.split import Splitter
 from teia.cluster.cells.upkeep import Upkeep
 from teia.cluster.crawl.agent_events import AgentEvents, members
 from teia.cluster.crawl.commit import DIRECT_FORMAT, CellExchange
-from teia.cluster.crawl.limits import LimitShares, limit_reached
+from teia.cluster.crawl.limits import LimitShares, limit_reached, report_kept
 from teia.cluster.crawl.ownership import open_owned, ownership_of, receive_links
 from teia.cluster.crawl.runs import BetweenRuns, ClusterSchedule, ClusterTask, FinishedCheck
 from teia.cluster.crawl.settings import CommandReceiver, check_supported, ignored_settings
@@ -573,7 +573,7 @@ class Node:
             "load": round(os.getloadavg()[0] / (os.cpu_count() or 1), 2),
             "carries": round(1.0 if self._own_timeouts is None else self._own_timeouts.share, 3),
             "unsaved_bytes": float(ownership.unsaved_bytes),
-            "kept": float(getattr(crawl.committer.refresh, "stored_pages", 0)),
+            **report_kept(crawl.committer.refresh),
             **ownership.exchange.arrivals.lag(),
             **({} if ownership.analyzer is None else ownership.analyzer.measurements()),
         }

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from math import inf
+from typing import NamedTuple, Protocol
 
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.rows import QueuedUrl
@@ -17,6 +18,13 @@ from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.signals.announce import Announcement, AnnouncementInbox
 from teia.signals.indexnow import IndexNowKey
+
+
+class KeptElsewhere(NamedTuple):
+    """The number of pages that other nodes keep fresh, and the importance of the least important of them."""
+
+    pages: int = 0
+    least: float = inf
 
 
 class VisitObserver(Protocol):

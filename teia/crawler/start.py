@@ -28,7 +28,7 @@ from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
 from teia.crawler.loop import Crawler
 from teia.crawler.open_cell import Cell
 from teia.crawler.order_hints import agree_on_kinds
-from teia.crawler.ownership import OneMachine, Ownership
+from teia.crawler.ownership import KeptElsewhere, OneMachine, Ownership
 from teia.crawler.proxy_collector import run_collectors
 from teia.crawler.resources import PER_CHILD, DiskSpace, allot_sockets, count_open_files, raise_limit
 from teia.crawler.robots import RobotsCache
@@ -161,7 +161,7 @@ def build_crawl(
     stack: ExitStack,
     focus: Focus | None = None,
     own: Callable[[Crawl], Ownership] = lambda _: OneMachine(),
-    kept_elsewhere: Callable[[], int] = lambda: 0,
+    kept_elsewhere: Callable[[], KeptElsewhere] = KeptElsewhere,
 ) -> Crawl:
     """Make a crawl over open cells; `stack` closes its files. A node passes its ownership and the pages others keep."""
     if focus is not None:

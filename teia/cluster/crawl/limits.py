@@ -15,12 +15,22 @@ leave, as after `stop`. Nodes that are started later leave again, unless the lim
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from math import inf
+from typing import TYPE_CHECKING
 
 from teia.cluster.members.session import NodeSession, NodeState
 from teia.config.sections import LimitSettings
+from teia.crawler.ownership import KeptElsewhere
+
+if TYPE_CHECKING:
+    from teia.crawler.keep_fresh.keep_fresh import Refresh
+    from teia.crawler.keep_fresh.visit_all_again import RevisitAll
 
 STORED = "stored"
 """The row of `meta` with the number of pages that were stored in a cell."""
+
+LEAST_KEPT = "least_kept"
+"""The importance of a node's least important page, in what it reports of itself."""
 
 REMAINDER_S = 3.0
 """Time for which the remainder of a division is one node's."""
@@ -80,18 +90,27 @@ class LimitShares:
         # Pages stored since that report use the claim up.
         return reported.claims - sum(pages - reported.stored.get(str(cell), pages) for cell, pages in stored.items())
 
-    def refreshed_elsewhere(self) -> int:
-        """Return the number of pages that other nodes keep fresh, as they report.
+    def kept_elsewhere(self) -> KeptElsewhere:
+        """Return the pages that other nodes keep fresh, as they report.
 
         The last report counts for a node between two shifts, and for one that is gone until all its cells have owners
-        again.
+        again. The least important page is one of a living node, which can give it up.
         """
         alive = self._session.alive()
         reported = {cell for node in alive.values() for cell in node.cells}
         if all(str(cell) in reported for cell in self._cells()):
             self._refreshed.clear()
         self._refreshed |= {name: node.load["kept"] for name, node in alive.items() if "kept" in node.load}
-        return int(sum(pages for name, pages in self._refreshed.items() if name != self._session.node.name))
+        own = self._session.node.name
+        least = min((node.load.get(LEAST_KEPT, inf) for name, node in alive.items() if name != own), default=inf)
+        return KeptElsewhere(int(sum(pages for name, pages in self._refreshed.items() if name != own)), least)
+
+
+def report_kept(refresh: Refresh | RevisitAll | None) -> dict[str, float]:
+    """Return what a node reports of the pages that it keeps fresh."""
+    least = getattr(refresh, "least_kept", inf)
+    kept = {"kept": float(getattr(refresh, "stored_pages", 0))}
+    return kept | ({LEAST_KEPT: least} if least < inf else {})
 
 
 def share_of(remaining: int, name: str, nodes: Mapping[str, NodeState], now: float) -> int:

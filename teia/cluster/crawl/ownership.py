@@ -274,8 +274,8 @@ def open_owned(
             analyzer = analyze(exchange.homes)
             return NodeOwnership(crawl, exchange, may_fetch, clock, taken_at, leases, shares, analyzer)
 
-        kept_elsewhere = shares.refreshed_elsewhere
-        crawl = build_crawl(folder, config, owned, starts, ledger, clock, since_s, stack, focus, own, kept_elsewhere)
+        kept = shares.kept_elsewhere
+        crawl = build_crawl(folder, config, owned, starts, ledger, clock, since_s, stack, focus, own, kept)
         if config.sites.aliases:
             crawl.load_aliases(within_sites=True)
         yield [crawl]

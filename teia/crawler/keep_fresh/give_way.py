@@ -5,6 +5,11 @@ important pages are compared with the most important URLs that wait, of its own 
 this machine. A clearly less important page is dropped, and the URL is fetched instead. Importance is the weight of a
 page for its revisits; where all pages have the same weight, it is the number of pages that link to it.
 
+Between nodes the same happens in two steps. Each node reports the importance of its least important page. A node with
+a URL that is clearly more important than that page of another node fetches the URL, so that one page too many is kept.
+The node with the least important page of all then drops it. So nodes need no messages beyond their sessions. A node
+that dies between the steps leaves at most one page too many for each other node.
+
 Everything but `give_way` runs in the planning thread.
 """
 
@@ -14,6 +19,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +42,9 @@ MAX_SWAPPED_SHARE = 0.05
 READ_EVERY_S = 600.0
 """Interval at which the URLs of all hosts are read: that reads the whole table of each cell."""
 
+TAKE_EVERY_S = 60.0
+"""Interval at which a node takes a place from other nodes: long enough for their reports of the page they dropped."""
+
 
 class NewUrlCandidate(NamedTuple):
     """A new URL that may replace a page: its importance, its cell and host, and its key."""
@@ -53,10 +62,10 @@ class NewUrlCandidate(NamedTuple):
 
 
 class Swap(NamedTuple):
-    """A page of the planned host that is dropped, and the URL it gives way to."""
+    """A page of the planned host that is dropped, and the URL it gives way to; the other one is None across nodes."""
 
-    dropped: int
-    added: NewUrlCandidate
+    dropped: int | None
+    added: NewUrlCandidate | None
 
 
 class SwapFinder:
@@ -66,7 +75,13 @@ class SwapFinder:
         self._cells = cells
         self._weigh: Weigh = _by_links if settings.weights == "equal" else weigh
         self._best: dict[int, NewUrlCandidate] = {}
-        self._read_s = float("-inf")
+        self._least: dict[tuple[int, int], float] = {}
+        self._read_s = self._took_s = -inf
+
+    @property
+    def least(self) -> float:
+        """Importance of the least important page of this machine; infinite before any plan. Any thread may read it."""
+        return min(list(self._least.values()), default=inf)
 
     def find(
         self,
@@ -75,20 +90,33 @@ class SwapFinder:
         rows: Sequence[CapturedPage],
         columns: PageColumns,
         now_s: float,
+        excess: int = 0,
+        least_elsewhere: float = inf,
     ) -> list[Swap]:
-        """Return the pages that give way of a host, (cell, slot, host id, name), each with the URL that replaces it."""
-        own = revisits.queued_urls(frontier, planned[1], planned[2], MAX_CANDIDATES)
-        waiting = self._read_best(now_s) | {each.key: each for each in self._weighed((planned, url) for url in own)}
-        if not waiting:
-            return []
+        """Return the pages that give way of a host, (cell, slot, host id, name), each with the URL that replaces it.
+
+        `excess` pages are kept beyond the limit; the least important page of other nodes has `least_elsewhere`.
+        """
         stored = np.where(columns.is_gone, 0.0, self._weigh(rows))
         most = max(1, int(MAX_SWAPPED_SHARE * len(rows)))
+        order = np.argsort(stored, kind="stable")[: most + 1].tolist()
+        self._least[planned[0], planned[2]] = float(stored[order[0]])
+        if excess > 0 and self.least <= least_elsewhere < inf:
+            # One too many, because a node has taken a place: the least important page of all goes.
+            dropped = [each for each in order[: min(excess, most)] if stored[each] <= self.least]
+            return [Swap(rows[each].key, None) for each in dropped]
+        own = revisits.queued_urls(frontier, planned[1], planned[2], MAX_CANDIDATES)
+        waiting = self._read_best(now_s) | {each.key: each for each in self._weighed((planned, url) for url in own)}
         best = heapq.nlargest(most, waiting.values(), key=lambda url: url.worth)
-        pairs = zip(np.argsort(stored, kind="stable")[:most].tolist(), best, strict=False)
-        swaps = [Swap(rows[least].key, url) for least, url in pairs if url.worth > CLEARLY * stored[least]]
+        pairs = zip(order[:most], best, strict=False)
+        swaps = [Swap(rows[each].key, url) for each, url in pairs if url.worth > CLEARLY * stored[each]]
+        is_time = not swaps and excess <= 0 and now_s - self._took_s >= TAKE_EVERY_S
+        if is_time and best and best[0].worth > CLEARLY * least_elsewhere:
+            swaps, self._took_s = [Swap(None, best[0])], now_s
         # Other hosts that are planned before the next reading need other URLs.
         for _, url in swaps:
-            self._best.pop(url.key, None)
+            if url is not None:
+                self._best.pop(url.key, None)
         return swaps
 
     def _read_best(self, now_s: float) -> dict[int, NewUrlCandidate]:
@@ -110,21 +138,28 @@ class SwapFinder:
 
 def give_way(
     cells: Iterable[Cell], cell: Cell, slot: int, host_id: int, swaps: Sequence[Swap], now_s: float
-) -> Touched:
-    """Drop pages of a host and queue the URLs that replace them; return the hosts of those that are queued.
+) -> tuple[Touched, int]:
+    """Drop pages of a host and queue the URLs that replace them.
 
-    The two may be in different cells, and each cell has one transaction. After a crash between them the pages are gone,
-    and the next new URLs take their places.
+    Return the hosts of the queued URLs, and the number of dropped pages. The two may be in different cells, and each
+    cell has one transaction. After a crash between them the pages are gone, and the next new URLs take their places.
     """
     if not swaps:
-        return []
+        return [], 0
     open_cells = {each.number: each for each in cells}
     replacing: defaultdict[int, list[NewUrlCandidate]] = defaultdict(list)
+    number_dropped = 0
     with cell.frontier.transaction() as frontier:
         for dropped, added in swaps:
-            other = open_cells.get(added.cell)
-            is_new = other is not None and revisits.is_new(other.frontier, added.row_key)
-            if is_new and revisits.drop_page(frontier, (slot, host_id, dropped)):
+            if added is not None:
+                other = open_cells.get(added.cell)
+                if other is None or not revisits.is_new(other.frontier, added.row_key):
+                    continue
+            if dropped is not None:
+                if not revisits.drop_page(frontier, (slot, host_id, dropped)):
+                    continue
+                number_dropped += 1
+            if added is not None:
                 replacing[added.cell].append(added)
     touched: Touched = []
     for number, urls in replacing.items():
@@ -132,7 +167,7 @@ def give_way(
             for url in urls:
                 revisits.request_new(frontier, url.row_key, now_s)
         touched += [(open_cells[number], [(url.host_id, url.host)]) for url in urls]
-    return touched
+    return touched, number_dropped
 
 
 def _by_links(pages: Sequence[CapturedPage]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

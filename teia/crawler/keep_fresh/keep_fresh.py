@@ -46,6 +46,7 @@ from teia.crawler.keep_fresh.host_plan import (
 )
 from teia.crawler.keep_fresh.observe import decode_errors
 from teia.crawler.open_cell import Cell, Touched
+from teia.crawler.ownership import KeptElsewhere
 from teia.crawler.robots import stored_crawl_delay_s
 from teia.crawler.signals_in.site_hints import note_reported_changes
 from teia.crawler.visit import ActiveVisit
@@ -144,8 +145,8 @@ class HostRefill(NamedTuple):
 class Refresh:
     """State of a crawl that keeps its pages fresh, beside its frontier; belongs to the commit thread.
 
-    Any thread may read `has_pending_work`: there is something to move or to plan. `kept_elsewhere` returns the number
-    of pages that other nodes keep fresh: they count for `limits.pages_kept`, and nodes share nothing else. A plan
+    Any thread may read `has_pending_work`: there is something to move or to plan. `kept_elsewhere` returns the pages
+    that other nodes keep fresh: they count for `limits.pages_kept`, and nodes share nothing else. A plan
     belongs to one host, and a host has one owner. Due times are in the tables of a cell, where its next owner finds
     them.
     """
@@ -156,7 +157,7 @@ class Refresh:
         config: Config,
         clock: Clock,
         weigh: Weigh,
-        kept_elsewhere: Callable[[], int] = lambda: 0,
+        kept_elsewhere: Callable[[], KeptElsewhere] = KeptElsewhere,
     ) -> None:
         self._config, self._settings = config, config.refresh
         self._kept_elsewhere = kept_elsewhere
@@ -196,7 +197,12 @@ class Refresh:
     @property
     def is_full(self) -> bool:
         """True if as many pages are kept as `limits.pages_kept` allows, so that no new ones are fetched (F2)."""
-        return 0 < self._config.limits.pages_kept <= self.stored_pages + self._kept_elsewhere()
+        return 0 < self._config.limits.pages_kept <= self.stored_pages + self._kept_elsewhere().pages
+
+    @property
+    def least_kept(self) -> float:
+        """Importance of the least important page that is kept here; infinite below the size limit."""
+        return self._swap_finder.least
 
     @property
     def has_pending_work(self) -> bool:
@@ -424,9 +430,9 @@ class Refresh:
         if made.after is not None and made.policy_queue is None:
             self._request_plan(host)
         self._moving = (host, deque(made.moves))
-        replaced = give_way(self._cells, host.cell, host.slot, host.host_id, made.swaps, self._clock.now_s())
-        self.stored_pages -= len(replaced)
-        return replaced
+        queued, dropped = give_way(self._cells, host.cell, host.slot, host.host_id, made.swaps, self._clock.now_s())
+        self.stored_pages -= dropped
+        return queued
 
     def _store_bound(self, host: RefreshedHost, made: PlanResult) -> None:
         """Store the freshness of a host and its bounds; for a large host, those of its last part."""
@@ -509,7 +515,9 @@ class Refresh:
             swaps: list[Swap] = []
             if columns is not None and self.is_full:
                 planned = (host.cell.number, host.slot, host.host_id, host.name)
-                swaps = self._swap_finder.find(frontier, planned, rows, columns, now_s)
+                elsewhere = self._kept_elsewhere()
+                excess = self.stored_pages + elsewhere.pages - self._config.limits.pages_kept
+                swaps = self._swap_finder.find(frontier, planned, rows, columns, now_s, excess, elsewhere.least)
             if columns is None:
                 return PlanResult(host, None, [], None, total, None)
             # A part of a host has its part of the slots, and of those the share for known pages.

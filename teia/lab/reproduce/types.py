@@ -129,7 +129,7 @@ def space_table(found: SpaceReport, indexed: int) -> Table:
         f"Ours: {found.documents:,} documents, every response stored in full and compressed, with its request and"
         f" history; theirs: normalized text. {indexed:,} documents are pages with text and in the index; a small one"
         " costs more a page than the larger one of F11. A CDXJ file is written when its WARC file is closed, which"
-        " never happens in a small crawl."
+        " never happens in a small crawl; rows of its fetch log stay in the frontier."
     )
     columns = ("what", "theirs", "ours is")
     return Table("space", "Space, in bytes a page", columns, rows, note=note, varies=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +11,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.cluster.crawl.limits import REMAINDER_S, UNREPORTED_S, LimitShares, limit_reached, share_of
+from teia.cluster.crawl.limits import REMAINDER_S, UNREPORTED_S, LimitShares, limit_reached, report_kept, share_of
 from teia.cluster.members.session import NodeState
 from teia.config.sections import Config
+from teia.crawler.ownership import KeptElsewhere
 
 
 def node(name: str, stored: dict[str, int], kept: int = 0) -> NodeState:
@@ -82,19 +84,30 @@ def test_no_node_stores_more_than_it_announced() -> None:
 
 def test_pages_that_others_keep_are_counted() -> None:
     made, _ = shares(node("a", {}, 5), node("b", {}, 7), node("c", {}, 8))
-    assert made.refreshed_elsewhere() == 15
+    assert made.kept_elsewhere() == KeptElsewhere(15, inf)
+
+
+def test_the_least_important_page_is_one_that_another_living_node_reports() -> None:
+    refresh: Any = SimpleNamespace(stored_pages=7, least_kept=3.0)
+    reports = {name: NodeState(name, "x", load=report_kept(refresh)) for name in "ab"}
+    reports["c"] = NodeState("c", "x", load=report_kept(SimpleNamespace(stored_pages=8, least_kept=inf)))  # type: ignore[arg-type]
+    made, alive = shares(*reports.values())
+    assert made.kept_elsewhere() == KeptElsewhere(15, 3.0)
+    del alive["b"]
+    assert made.kept_elsewhere() == KeptElsewhere(15, inf)
+    assert report_kept(None) == {"kept": 0.0}
 
 
 def test_pages_that_others_keep_count_also_between_two_shifts_and_after_a_death() -> None:
     at_work = {name: msgspec.structs.replace(node(name, {}, 7), cells={str(at): 1}) for at, name in enumerate("ab")}
     made, alive = shares(*at_work.values())
-    assert made.refreshed_elsewhere() == 7
+    assert made.kept_elsewhere().pages == 7
     alive["b"] = NodeState("b", "x", load={"idle": 0.0})
-    assert made.refreshed_elsewhere() == 7
+    assert made.kept_elsewhere().pages == 7
     del alive["b"]
-    assert made.refreshed_elsewhere() == 7
+    assert made.kept_elsewhere().pages == 7
     alive["a"] = msgspec.structs.replace(at_work["a"], cells={"0": 1, "1": 1})
-    assert made.refreshed_elsewhere() == 0
+    assert made.kept_elsewhere().pages == 0
 
 
 def test_a_limit_says_which_it_is() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from teia.crawler.keep_fresh.give_way import NewUrlCandidate, Swap, give_way
+from teia.crawler.ownership import KeptElsewhere
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CellConnection
 from teia.frontier.cell.rows import FoundUrl
@@ -50,6 +52,37 @@ def test_a_page_gives_way_to_a_url_of_another_host_and_cell_with_default_weights
         assert KEPT <= len(urls(poor, f"state = {STATE_DONE}") + urls(rich, f"state = {STATE_DONE}")) <= KEPT + 1
 
 
+def report(web: FreshWeb) -> KeptElsewhere:
+    return KeptElsewhere(web.refresh.stored_pages, web.refresh.least_kept)
+
+
+def test_a_page_gives_way_to_a_url_of_another_node(tmp_path: Path) -> None:
+    """The node with the important URL takes a place, and the node with the least important page makes room."""
+    rich_world, poor_world = (quiet_world(pages=30, hosts=1, seed=seed, sites__theta=0.0) for seed in (3, 4))
+    with (
+        fresh_web(rich_world, tmp_path / "rich", limits__pages_kept=2 * KEPT) as rich,
+        fresh_web(poor_world, tmp_path / "poor", limits__pages_kept=2 * KEPT) as poor,
+    ):
+        for web in (rich, poor):
+            web.refresh._kept_elsewhere = lambda: KeptElsewhere(KEPT)
+            web.run(1, SLOT_S)
+        rich.refresh._kept_elsewhere = partial(report, poor)
+        poor.refresh._kept_elsewhere = partial(report, rich)
+        before = rich.refresh.stored_pages + poor.refresh.stored_pages
+        (number,) = (each.number for each in rich.crawl.committer.cells if urls(each.frontier, f"state = {STATE_DONE}"))
+        frontier = rich.crawl.committer.cells[number].frontier
+        wanted = urls(frontier, f"state = {STATE_QUEUED}")[0]
+        for found in (wanted, *urls(frontier, f"state = {STATE_DONE}")):
+            link(rich, number, found, 50)
+        rich.run(1, SLOT_S)
+        assert wanted in urls(frontier, f"state = {STATE_DONE}")
+        assert not urls(frontier, "outcome = 'budget'")
+        poor.run(1, SLOT_S)
+        dropped = [each for cell in poor.crawl.committer.cells for each in urls(cell.frontier, "outcome = 'budget'")]
+        assert len(dropped) >= 1
+        assert rich.refresh.stored_pages + poor.refresh.stored_pages == before
+
+
 def test_all_pages_of_a_host_that_give_way_do_so_in_one_transaction_of_each_cell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +107,6 @@ def test_all_pages_of_a_host_that_give_way_do_so_in_one_transaction_of_each_cell
             return transaction(frontier)
 
         monkeypatch.setattr(FrontierCell, "transaction", note)
-        assert give_way(cells, cell, slot, host_id, swaps, web.clock.now_s()) == [(cell, [(host_id, host)])] * 3
+        assert give_way(cells, cell, slot, host_id, swaps, web.clock.now_s()) == ([(cell, [(host_id, host)])] * 3, 3)
         assert len(begun) == 2, "the pages that go, and the URLs that come"
         assert len(urls(cell.frontier, "outcome = 'budget'")) == 3

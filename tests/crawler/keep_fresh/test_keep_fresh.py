@@ -13,6 +13,7 @@ import pytest
 
 from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.keep_fresh import interleave
+from teia.crawler.ownership import KeptElsewhere
 from teia.frontier.cell.revisits import hosts_with_pages, next_pages
 from teia.frontier.cell.rows import QueuedUrl
 from teia.lab.measure.true_freshness import true_freshness
@@ -125,7 +126,7 @@ def test_pages_that_other_nodes_keep_count_for_the_limit(tmp_path: Path) -> None
     with fresh_web(quiet_world(**WEB), tmp_path, limits__pages_kept=1_000) as web:
         web.run(1, SLOT_S)
         assert not web.refresh.is_full
-        web.refresh._kept_elsewhere = lambda: 1_000
+        web.refresh._kept_elsewhere = lambda: KeptElsewhere(1_000)
         assert web.refresh.is_full
 
 

@@ -45,6 +45,7 @@ NODE_GAUGES = {
     "lag_s": "seconds from the storage of links in NATS to their commit by the node that receives them",
     "unsaved_bytes": "bytes of the logs of a node's cells that are not in a snapshot yet",
     "kept": "pages kept fresh by a node",
+    "least_kept": "importance of the least important page that a node at its size limit keeps",
     "load": "load of a node's machine per processor",
     "unknown": "instances of nodes found in cells and address leases that are not known as members",
 }
