@@ -7,6 +7,7 @@ library's module, `xp`. What differs is a method here. torch is imported only wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -33,7 +34,10 @@ class Arrays(Protocol):
 
     xp: Any
     pages_at_once: int
-    is_fused: bool
+
+    @property
+    def is_fused(self) -> bool:
+        """True if `fuse` compiles."""
 
     def array(self, values: Any) -> Array:
         """Return values as an array on the device, without copying those that are there."""
@@ -121,7 +125,6 @@ class TorchArrays:
         for name in ("recompile_limit", "cache_size_limit"):  # of newer and of older versions
             if hasattr(torch._dynamo.config, name):
                 setattr(torch._dynamo.config, name, MOST_KERNELS)
-        self.is_fused = self._can_fuse()
 
     def array(self, values: Any) -> Array:
         return self.xp.as_tensor(values, device=self.device)
@@ -174,10 +177,11 @@ class TorchArrays:
         return rest - before[0] + whole + before[1]
 
     def fuse(self, function: Callable[..., Any], pages: int) -> Callable[..., Any]:
-        return self.xp.compile(function, dynamic=True) if self.is_fused and pages >= self.fuse_from else function
+        return self.xp.compile(function, dynamic=True) if pages >= self.fuse_from and self.is_fused else function
 
-    def _can_fuse(self) -> bool:
-        """Try the compiler, which needs Triton and a C compiler beside torch."""
+    @cached_property
+    def is_fused(self) -> bool:
+        """True if torch compiles; it needs Triton and a C compiler. Small plans do not try, which takes seconds."""
         try:
             self.xp.compile(self.xp.exp)(self.full(64, 0.0, self.xp.float64))
         except Exception:  # noqa: BLE001  # the compiler fails in many ways, and the plan does without it
