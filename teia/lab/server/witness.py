@@ -8,7 +8,7 @@ ends when it sends. So it can only look longer here than it was, never shorter b
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -47,11 +47,3 @@ def early_requests(
             if waited_s < delay_s - tolerance_s:
                 early.append(EarlyRequest(server, waited_s, delay_s, before, after))
     return early
-
-
-def count_repeats(entries: Sequence[RequestLogEntry]) -> dict[str, int]:
-    """Return the number of repeated requests of each URL (host and path) that was requested more than once."""
-    counts: dict[str, int] = defaultdict(int)
-    for entry in entries:
-        counts[entry.host + entry.path] += 1
-    return {url: number - 1 for url, number in counts.items() if number > 1}
