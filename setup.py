@@ -36,6 +36,7 @@ compiled = cythonize(
         ),
         Extension("teia.lib._words", ["teia/lib/_words.pyx"]),
         Extension("teia.lib._sorted", ["teia/lib/_sorted.pyx"]),
+        Extension("teia.index._stems", ["teia/index/_stems.pyx"]),
         Extension("teia.search.rank._rows", ["teia/search/rank/_rows.pyx"]),
         Extension("teia.search.show._marks", ["teia/search/show/_marks.pyx"]),
         Extension("teia.parse.scan._scan", ["teia/parse/scan/_scan.pyx"], depends=parts),

@@ -1,6 +1,6 @@
 """Compare the crawl speed of two checkouts of teia on the same site, round by round.
 
-    python -m bench.versions ../before . --rounds 5
+    python -m bench.versions ../before . --rounds 5 [--setting "default product"]
 
 Each round crawls the site of `teia bench crawl` once with every setting of either checkout, in alternating order. A
 ratio is the median of the ratios within each round, so that a slow phase of the machine slows both sides of it.
@@ -15,10 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from bench.peers.contenders import Contender, ours
+from bench.peers.contenders import ARCHIVE, LINKS, PRODUCT, Contender, ours
 from bench.peers.loopback import confine
 from bench.peers.runner import TREES, Run, run_once
 from bench.peers.site import serving
+
+SETTINGS = (LINKS, ARCHIVE, PRODUCT)
 
 
 def contenders_of(checkout: Path, label: str) -> list[Contender]:
@@ -35,9 +37,11 @@ def main() -> None:
     parser.add_argument("before", type=Path, help="checkout with a .venv, made by scripts/teia")
     parser.add_argument("after", type=Path, help="the same")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--setting", choices=SETTINGS, help="only this setting; all without it")
     arguments = parser.parse_args()
     checkouts = arguments.before.resolve(), arguments.after.resolve()
-    pairs = list(zip(*map(contenders_of, checkouts, ("before", "after")), strict=True))
+    both = zip(*map(contenders_of, checkouts, ("before", "after")), strict=True)
+    pairs = [pair for pair in both if arguments.setting in (None, pair[0].setting)]
     only_loopback = confine()
     runs: dict[str, list[tuple[Run, Run]]] = {before.setting: [] for before, _ in pairs}
     with tempfile.TemporaryDirectory(prefix="teia-bench-") as folder, serving(Path(folder) / "site", TREES) as site:

@@ -1,7 +1,7 @@
 """The full-text index. Derived from the archive, so it can always be made again.
 
 schema    the fields, and how words are made from text; plurals and languages belong to it
-stems     the stems of a text, every distinct word analysed once
+stems     the words of a text, stemmed and folded, every distinct word analysed once
 entry     one page on its way into the index, and as the index keeps it
 position  how far an index has come, as its files tell
 cell      the index of one cell: put, remove, commit

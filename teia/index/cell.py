@@ -25,7 +25,7 @@ from teia.index.entry import IndexEntry, PackedEntry, pack_entry, unpack_entry
 from teia.index.languages import detect_language_bits
 from teia.index.position import META_FILE, read_position, write_position
 from teia.index.schema import GAP, ROOT, analysers, make_schema
-from teia.index.stems import shared_stems
+from teia.index.stems import shared_words
 
 HEAP_BYTES = 32 << 20
 # The mean Gregorian year, 365.2425 days: within a day of New Year the year may be the neighbour.
@@ -151,14 +151,14 @@ class CellIndex:
 def make_document(page: PackedEntry, words: str = "") -> tantivy.Document:
     """Return tantivy's document of a page; `words` are those on links to it (`anchor_words`)."""
     document, entry = tantivy.Document(), page.entry
-    stem_text = shared_stems().stem_text
-    head = "\n".join((entry.title, *entry.headings))
-    head_stems = stem_text(head)
+    words_of = shared_words().of
+    head_stems, head = words_of("\n".join((entry.title, *entry.headings)))
+    stems, text = words_of(entry.text)
     document.add_integer("key", entry.key)
-    document.add_text("all", f"{head_stems} {stem_text(entry.text)}")
-    document.add_text("exact", f"{head}\n{entry.text}")
+    document.add_text("all", head_stems + stems)
+    document.add_text("exact", head + text)
     document.add_text("head", head_stems)
-    document.add_text("title", entry.title)
+    document.add_text("title", words_of(entry.title)[1])
     document.add_text("anchor", words)
     document.add_text("host", entry.host)
     for name in parent_names(entry.host):
@@ -185,7 +185,7 @@ def anchor_words(texts: Iterable[str]) -> str:
     Votes are rounded down to a power of four. So a page need not be indexed again for every vote, and its words do not
     depend on the order in which texts came.
     """
-    votes = Counter(shared_stems().stem_text(" ".join(texts)).split())
+    votes = Counter(shared_words().of(" ".join(texts))[0].split())
     del votes[GAP]
     return " ".join(stem for stem in sorted(votes) for _ in range(1 << (votes[stem].bit_length() - 1) // 2 * 2))
 

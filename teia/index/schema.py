@@ -30,7 +30,7 @@ from tantivy import Filter, SchemaBuilder, TextAnalyzer, TextAnalyzerBuilder, To
 MAX_WORD_BYTES = 40
 STEMS, EXACT = "stems", "exact"
 GAP = "."
-"""Stands in a text of stems for a word that has no stem; it is no word, and is not indexed."""
+"""Stands in a text of stems for a word that has none; it is no word, and is not indexed."""
 
 STEMMED_FIELDS = ("all", "head", "anchor")
 EXACT_FIELDS = ("exact", "title")
@@ -47,7 +47,7 @@ def stemming_analyser() -> TextAnalyzer:
 
 
 def folding_analyser() -> TextAnalyzer:
-    """Return the analyser of the fields that keep every word as it is, but for case and accents."""
+    """Return the analyser that keeps every word as it is, but for case and accents; `exact` gets its results."""
     return _words().filter(Filter.ascii_fold()).build()
 
 
@@ -56,8 +56,8 @@ def words_analyser() -> TextAnalyzer:
     return TextAnalyzerBuilder(Tokenizer.simple()).build()
 
 
-def stems_analyser() -> TextAnalyzer:
-    """Return the analyser of the stemmed fields, whose texts are stems and gaps already."""
+def divider() -> TextAnalyzer:
+    """Return the analyser of all fields, whose texts are stems or folded words and gaps already."""
     return TextAnalyzerBuilder(Tokenizer.whitespace()).filter(Filter.custom_stopword([GAP])).build()
 
 
@@ -68,7 +68,7 @@ def _words() -> TextAnalyzerBuilder:
 
 def analysers() -> Mapping[str, TextAnalyzer]:
     """Return every analyser by the name under which an index knows it."""
-    return {STEMS: stems_analyser(), EXACT: folding_analyser()}
+    return {STEMS: divider(), EXACT: divider()}
 
 
 def make_schema() -> tantivy.Schema:

@@ -1,4 +1,4 @@
-"""Texts of stems: the words, stems and places that tantivy would find in the text itself."""
+"""Texts of stems and of folded words: what tantivy would find in the text itself, at the same places."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from hypothesis import strategies as st
 from tantivy import Query
 
 from teia.index import stems as stems_module
+from teia.index._stems import WordTable
 from teia.index.cell import CellIndex, anchor_words
 from teia.index.plurals import singular
-from teia.index.schema import GAP, stemming_analyser, stems_analyser, words_analyser
-from teia.index.stems import Stems, shared_stems
+from teia.index.schema import GAP, divider, folding_analyser, stemming_analyser, words_analyser
+from teia.index.stems import Words, shared_words
 
 from .pages import page
 
 TEXTS = (
     "", "   ", "The running dogs of the libraries", "As informações públicas dos PAPÉIS e das IMAGENS, às opções",
     "e-mail: foo_bar@example.org, 3.14 & x²", "don\u2019t \u2014 caf\u00e9s\u2014na\u00efve \u201cquotes\u201d\u2026",
-    "\u65e5\u672c\u8a9e\u306e\u6587\u7ae0\u3002\u4e2d\u6587", "a" * 60 + " word " + "b" * 39,
+    "\u65e5\u672c\u8a9e\u306e\u6587\u7ae0\u3002\u4e2d\u6587", "a" * 60 + " word " + "b" * 39 + " " + "C" * 40,
     "\u0130stanbul \u1e9e \u2474 \u00bd", "x" * 200 + "\u00e7\u00f5es",
 )  # fmt: skip
 
 
 def _check(text: str) -> None:
-    stem_text = Stems().stem_text(text)
-    assert stems_analyser().analyze(stem_text) == stemming_analyser().analyze(singular(text))
+    stems, folded = Words().of(text)
+    assert divider().analyze(stems) == stemming_analyser().analyze(singular(text))
+    assert divider().analyze(folded) == folding_analyser().analyze(text)
     # Every word has its place, dropped ones too.
-    assert len(stem_text.split()) == len(words_analyser().analyze(singular(text)))
+    assert len(stems.split()) == len(folded.split()) == len(words_analyser().analyze(text))
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -43,18 +45,40 @@ def test_any_text_has_the_same_stems_either_way(text: str) -> None:
 
 
 def test_a_word_is_analysed_once() -> None:
-    stems = Stems()
-    stems.stem_text("word Word word word. word, (word)")
-    assert set(stems) == {b"word", b"Word"}
+    analysed: list[bytes] = []
+
+    def analyse(run: bytes) -> tuple[bytes, bytes]:
+        analysed.append(run)
+        return run.lower(), run
+
+    table = WordTable(analyse, stems_module._LETTERS, 10)
+    stems, folded = table.words("word Word word word. word, (word)")
+    assert (stems.split(), folded.split()) == (["word"] * 6, ["word", "Word", *["word"] * 4])
+    assert analysed == [b"word", b"Word"]
 
 
 def test_few_words_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stems_module, "MAX_WORDS", 10)
-    stems = Stems()
-    assert stems.stem_text(" ".join(map(str, range(25)))) == " ".join(map(str, range(25)))
-    assert len(stems) <= 10
-    stems.stem_text("9" * 65)
-    assert b"9" * 65 not in stems, "too long to come again"
+    words = Words()
+    numbers = list(map(str, range(25)))
+    for _ in range(2):
+        assert [text.split() for text in words.of(" ".join(numbers))] == [numbers, numbers]
+        assert words.remembered <= 10
+    words.of("9" * 65)
+    assert words.remembered <= 10
+
+
+def test_many_words_are_remembered() -> None:
+    """The table grows, and so does its memory."""
+    words = Words()
+    numbers = [f"{number}a{number}" for number in range(20_000)]
+    for _ in range(2):
+        assert words.of(" ".join(numbers))[1].split() == numbers
+        assert words.remembered == 20_000
+
+
+def test_a_text_with_half_a_character_is_no_error() -> None:
+    assert [text.split() for text in Words().of("one\ud800two")] == [["one", "two"]] * 2
 
 
 def test_words_stay_as_far_apart_as_they_stand_in_the_text(tmp_path: Path) -> None:
@@ -70,7 +94,7 @@ def test_words_stay_as_far_apart_as_they_stand_in_the_text(tmp_path: Path) -> No
 def test_the_words_on_links_do_not_depend_on_the_order_of_the_links() -> None:
     texts = ["annual report", "the report", "reports", "report", "Report 2023"]
     assert anchor_words(texts) == anchor_words(reversed(texts))
-    stem = shared_stems().stem_text("report")
+    stem = shared_words().of("report")[0].strip()
     # Five votes count as four, one as one: a page is indexed again when votes have grown four times.
     assert anchor_words(texts).split().count(stem) == 4
     assert anchor_words(texts[:3]).split().count(stem) == 1
