@@ -100,7 +100,9 @@ def freshness(found: Mapping[str, float]) -> str:
     """Return the estimated freshness of the captures, and the best possible."""
     at_most = f", at most {found['possible']:.1%}" if "possible" in found else ""
     current = f"{found['fresh']:.1%} ± {found['fresh_error']:.1%} fresh"
-    return f"{current}; long-run optimum with these delays {found['best']:.1%}{at_most}"
+    # With a budget, the optimum is that of the requests it has.
+    limits = f"{found['budget']:,.0f} a day" if "budget" in found else "these delays"
+    return f"{current}; long-run optimum with {limits} {found['best']:.1%}{at_most}"
 
 
 def _split_outcomes(outcomes: Mapping[str, int]) -> tuple[str, str]:

@@ -32,7 +32,7 @@ from teia.cluster.cells.split import Splitter
 from teia.cluster.cells.upkeep import Upkeep
 from teia.cluster.crawl.agent_events import AgentEvents, members
 from teia.cluster.crawl.commit import DIRECT_FORMAT, CellExchange
-from teia.cluster.crawl.limits import LimitShares, limit_reached, report_kept
+from teia.cluster.crawl.limits import LimitShares, limit_reached, report_kept, spending_of
 from teia.cluster.crawl.ownership import open_owned, ownership_of, receive_links
 from teia.cluster.crawl.runs import BetweenRuns, ClusterSchedule, ClusterTask, FinishedCheck
 from teia.cluster.crawl.settings import CommandReceiver, check_supported, ignored_settings
@@ -554,7 +554,7 @@ class Node:
         self._agents.note_state(busy, load["queued"], numbers)
         session.set_report(
             load, {str(cell.number): cell.frontier.known for cell in cells}, queued, busy, stored, claims,
-            ownership.exchange.arrivals.batches_by_node(),
+            ownership.exchange.arrivals.batches_by_node(), spending_of(crawl),
         )  # fmt: skip
 
     def _load(self, crawl: Crawl) -> dict[str, float]:

@@ -352,6 +352,19 @@ class RefreshSettings:
         "policy that schedules revisits; edf gives the best freshness over weeks",
         choices=POLICIES,
     )
+    budget: int = setting(
+        0,
+        "maximum number of requests a day (or bytes: budget_unit) of all hosts together; each host gets what gains most"
+        " freshness; 0: unlimited",
+        at_least=0,
+    )
+    budget_unit: str = setting("requests", "unit of the budget", choices=("requests", "bytes"))
+    discovery: str = setting(
+        "auto",
+        "division of requests between known pages and new URLs; value: where a visit gains most freshness; share:"
+        " refresh.share goes to known pages; auto: value with a budget, share without",
+        choices=("auto", "value", "share"),
+    )
     share: float = setting(
         0.5, "share of a host's requests for known pages while it also has new ones", at_least=0, at_most=1
     )
@@ -592,6 +605,7 @@ FLAGS = {
     "allow_net": "fetch.allow_nets",
     "keep_fresh": "refresh.keep",
     "policy": "refresh.policy",
+    "budget": "refresh.budget",
 }
 """Flags of `teia crawl` that are also names of settings; every other setting is named by its section."""
 

@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from teia.clock import Clock
 from teia.config.sections import Config
@@ -56,6 +56,9 @@ from teia.sqlite import check_format, sqlite_errors
 from teia.store.root import CellFolder, CollectionFolder, Root
 from teia.store.seen_bodies import OPEN_FILES
 from teia.urls import split
+
+if TYPE_CHECKING:
+    from teia.crawler.keep_fresh.crawl_budget import Elsewhere
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -162,8 +165,12 @@ def build_crawl(
     focus: Focus | None = None,
     own: Callable[[Crawl], Ownership] = lambda _: OneMachine(),
     kept_elsewhere: Callable[[], KeptElsewhere] = KeptElsewhere,
+    spent_elsewhere: Callable[[], Elsewhere] | None = None,
 ) -> Crawl:
-    """Make a crawl over open cells; `stack` closes its files. A node passes its ownership and the pages others keep."""
+    """Make a crawl over open cells; `stack` closes its files.
+
+    A node passes its ownership, the number of pages that others keep, and what they would spend of the budget.
+    """
     if focus is not None:
         agree_on_kinds(cells, focus)
     committer = Committer(cells, starts, ledger, clock)
@@ -176,7 +183,8 @@ def build_crawl(
         from teia.crawler.keep_fresh.weights import weigher
 
         weigh = weigher(config.refresh, folder.ranks)
-        committer.refresh = Refresh(cells, config, clock, weigh, kept_elsewhere)
+        others = {} if spent_elsewhere is None else {"spent_elsewhere": spent_elsewhere}
+        committer.refresh = Refresh(cells, config, clock, weigh, kept_elsewhere, **others)
         stack.callback(committer.refresh.close)
     elif since_s and folder.name in since_s:
         from teia.crawler.keep_fresh.visit_all_again import RevisitAll

@@ -17,7 +17,10 @@ politeness (Wolf and others, 2002). Dispatch is the same for all: the most overd
 early. Sampling is that of Cho and Ntoulas (2002). Embarrassment is a searcher's click on a result that is stale (Wolf
 and others, 2002; Pandey and Olston, 2005).
 
-To add one: a class with `name`, `renew_s` and `plan`, and a place in POLICIES.
+A live crawl plans one host at a time. `demand` returns the visits that a policy gives a host at each price; from the
+sum over hosts follows the part of a common budget that each of them gets (`demand`).
+
+To add one: a class with `name`, `renew_s`, `plan` and `demand`, and a place in POLICIES.
 """
 
 from __future__ import annotations
@@ -25,16 +28,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from teia.errors import UsageError
 from teia.refresh.counts import plan_counts
+from teia.refresh.demand import demand_by_count, demand_by_price, demand_by_worth, demand_in_proportion
 from teia.refresh.formulas import Objective
 from teia.refresh.intensities import capacity, plan_intensities, server_limits
 from teia.refresh.merge import Spacing, Timetable, merge
-from teia.refresh.model import DAY_S, Floats, Numbers, RefreshWorld
+from teia.refresh.model import CLICK_EXPONENT, DAY_S, Floats, Numbers, RefreshWorld
 from teia.refresh.policy import (
     ByValue,
     Intervals,
@@ -47,6 +51,16 @@ from teia.refresh.policy import (
 )
 from teia.refresh.segments import Segments
 from teia.refresh.threshold import Flags
+
+
+class SharingPolicy(Policy, Protocol):
+    """A policy that shares a budget between hosts which are planned one at a time."""
+
+    def demand(self, host: RefreshWorld, weight: Floats) -> Floats:
+        """Return a host's visits per second at the prices of the grid; `weight` is on one scale for all hosts.
+
+        A policy that ignores politeness may want more than the host allows. It loses these visits.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,10 @@ class Psp:
         known = world if self.from_ages else world.with_ages(0.0)
         return merge(known, plan_counts(known), self.spacing)
 
+    def demand(self, host: RefreshWorld, weight: Floats) -> Floats:
+        most = float(host.caps("floor")[0]) / host.horizon_s
+        return np.asarray(np.minimum(demand_by_count(weight, host.rate, host.horizon_s), most), dtype=np.float64)
+
 
 @dataclass(frozen=True, slots=True)
 class MWolf:
@@ -77,6 +95,9 @@ class MWolf:
     def plan(self, world: RefreshWorld) -> Timetable:
         known = world.with_ages(0.0)
         return merge(known, plan_counts(known, caps="none"), "ideal")
+
+    def demand(self, host: RefreshWorld, weight: Floats) -> Floats:
+        return demand_by_count(weight, host.rate, host.horizon_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +119,11 @@ class PeriodEdf:
         price = None if self.by_clicks else best.price
         return replace(intervals_at(world, best.visits_per_s), price=price, objective=self.objective)
 
+    def demand(self, host: RefreshWorld, weight: Floats) -> Floats:
+        # Clicks of searchers are weights already; any other weight is an importance.
+        valued = weight**CLICK_EXPONENT if self.by_clicks and host.clicks is None else weight
+        return _polite(host, demand_by_price(self.objective, valued, host.rate))
+
 
 @dataclass(frozen=True, slots=True)
 class Cho:
@@ -110,6 +136,9 @@ class Cho:
         best = plan_intensities(world, polite=False)
         return replace(intervals_at(world, best.visits_per_s), price=best.price)
 
+    def demand(self, host: RefreshWorld, weight: Floats) -> Floats:
+        return demand_by_price("periodic", weight, host.rate)
+
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
@@ -120,6 +149,9 @@ class Uniform:
 
     def plan(self, world: RefreshWorld) -> Intervals:
         return intervals_at(world, scale_to_capacity(world, np.ones(len(world))))
+
+    def demand(self, host: RefreshWorld, weight: Floats) -> Floats:  # noqa: ARG002  # all pages are alike
+        return demand_in_proportion(float((weight > 0).sum()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +167,9 @@ class Proportional:
             return Uniform().plan(world)
         return intervals_at(world, scale_to_capacity(world, rate))
 
+    def demand(self, host: RefreshWorld, weight: Floats) -> Floats:
+        return demand_in_proportion(float(host.rate[(weight > 0) & np.isfinite(host.rate)].sum()))
+
 
 @dataclass(frozen=True, slots=True)
 class RoundRobin:
@@ -148,6 +183,9 @@ class RoundRobin:
         interval = Segments(world.starts).spread(slot) * np.repeat(world.pages_per_server, world.pages_per_server)
         return Intervals(interval, interval - world.age_s, slot)
 
+    def demand(self, host: RefreshWorld, weight: Floats) -> Floats:  # noqa: ARG002  # servers share, not pages
+        return _polite(host, demand_in_proportion(1.0 / float(host.politeness_s[0])))
+
 
 @dataclass(frozen=True, slots=True)
 class RateUpdate:
@@ -160,8 +198,10 @@ class RateUpdate:
     renew_s: float = DAY_S
 
     def plan(self, world: RefreshWorld) -> Intervals:
-        rate_update = np.clip(world.changes, 1, 10) / np.clip(world.age_s / DAY_S, 1, 10)
-        return intervals_at(world, scale_to_capacity(world, rate_update))
+        return intervals_at(world, scale_to_capacity(world, _rate_updates(world)))
+
+    def demand(self, host: RefreshWorld, weight: Floats) -> Floats:
+        return demand_in_proportion(float(_rate_updates(host)[weight > 0].sum()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +220,16 @@ class Sampling:
 
     def plan(self, world: RefreshWorld) -> Timetable:
         length_s = min(self.renew_s, world.horizon_s)
+        worth = self._worth(world)
+        budget = None if world.budget is None else math.ceil(world.budget * length_s / world.horizon_s)
+        hour = replace(world.with_ages(0.0), horizon_s=length_s, budget=budget)
+        return merge(hour, _most_valued(hour, worth).astype(np.int64), "centred")
+
+    def demand(self, host: RefreshWorld, weight: Floats) -> Floats:
+        worth = np.where(weight > 0, self._worth(host), 0.0)
+        return _polite(host, demand_by_worth(worth, min(self.renew_s, host.horizon_s)))
+
+    def _worth(self, world: RefreshWorld) -> Floats:
         since_s = world.now_s % self.cycle_s
         visited = world.age_s < since_s
         sampled = self._sample(world)
@@ -187,10 +237,7 @@ class Sampling:
         changed = self._changed(world, sampled & visited, since_s)
         changed[np.unique(world.server[waiting])] = 0.0
         # Samples first (2 is above any share), then the pages of the servers whose samples changed most.
-        worth = np.where(waiting, 2.0, np.where(visited, 0.0, changed[world.server]))
-        budget = None if world.budget is None else math.ceil(world.budget * length_s / world.horizon_s)
-        hour = replace(world.with_ages(0.0), horizon_s=length_s, budget=budget)
-        return merge(hour, _most_valued(hour, worth).astype(np.int64), "centred")
+        return np.where(waiting, 2.0, np.where(visited, 0.0, changed[world.server]))
 
     def _sample(self, world: RefreshWorld) -> Flags:
         """Return the pages of this cycle's samples: `pages` of each server, at most a quarter of what it allows."""
@@ -246,8 +293,24 @@ class MostValuable:
             return ByValue(fair_slots(world), self.value, world.server_costs)
         return ByValue(slots(world, plan_intensities(world).visits_per_s), self.value, world.server_costs)
 
+    def demand(self, host: RefreshWorld, weight: Floats) -> Floats:
+        return _polite(host, demand_by_price("periodic", weight, host.rate))
 
-POLICIES: Final[dict[str, Policy]] = {
+
+def _polite(host: RefreshWorld, visits_per_s: Floats) -> Floats:
+    """Limit the visits of one host to those that politeness allows."""
+    with np.errstate(divide="ignore"):
+        most = 1.0 / host.politeness_s[0]
+    return np.asarray(np.minimum(visits_per_s, most), dtype=np.float64)
+
+
+def _rate_updates(world: RefreshWorld) -> Floats:
+    """Return F2's rateUpdate of each page."""
+    rates: Floats = np.clip(world.changes, 1, 10) / np.clip(world.age_s / DAY_S, 1, 10)
+    return rates
+
+
+POLICIES: Final[dict[str, SharingPolicy]] = {
     policy.name: policy
     for policy in (
         Psp("psp", "printed"),
@@ -271,10 +334,15 @@ POLICIES: Final[dict[str, Policy]] = {
 }
 
 
-def find_policy(name: str) -> Policy:
+def find_policy(name: str) -> SharingPolicy:
     """Return the policy of this name; for an unknown name, raise UsageError with the nearest known name."""
     if name not in POLICIES:
         near = get_close_matches(name, POLICIES, n=1)
         listed = f"did you mean {near[0]}? Available" if near else "available"
         raise UsageError(f"unknown policy {name!r}; {listed}: {', '.join(POLICIES)}")
     return POLICIES[name]
+
+
+def has_timetable(policy: Policy) -> bool:
+    """Tell whether a policy's plans are timetables, whose visits are counted."""
+    return isinstance(policy, Psp | MWolf | Sampling)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -120,6 +120,23 @@ class FreshWeb:
             visits = [visit for visit in map(self._visit, self._queues(slot_s)) if visit is not None]
             self._commit(CommitGroup(visits=visits))
 
+    def run_paced(self, days: float, delays_s: Mapping[str, float], step_s: float) -> None:
+        """Let so many days pass; each host is requested when its delay is over and it has something to request.
+
+        Commits are `step_s` apart, and no host is requested twice between two of them.
+        """
+        until_s, ready_s = self.clock.at_s + days * DAY_S, dict[str, float]()
+        while self.clock.at_s + step_s <= until_s:
+            self.clock.at_s += step_s
+            visits = []
+            for queue in self._queues(0.0):
+                delay_s = queue.server.last_delay_s = delays_s[queue.host]
+                if self.clock.at_s >= ready_s.get(queue.host, 0.0):
+                    visit, due_s = self._ask(queue)
+                    ready_s[queue.host] = self.clock.at_s + delay_s if visit is not None else due_s or 0.0
+                    visits += [visit] if visit is not None else []
+            self._commit(CommitGroup(visits=visits))
+
     def _queues(self, slot_s: float) -> list[HostQueue]:
         queues = []
         for cell in self.crawl.committer.cells:
@@ -132,19 +149,25 @@ class FreshWeb:
         return queues
 
     def _visit(self, queue: HostQueue) -> ActiveVisit | None:
-        items, _ = self.crawl.committer._refill(queue, 1, (), CommitResult())
+        return self._ask(queue)[0]
+
+    def _ask(self, queue: HostQueue) -> tuple[ActiveVisit | None, float | None]:
+        """The visit of a host's next URL; or, if none is to be visited now, when one may be."""
+        items, due_s = self.crawl.committer._refill(queue, 1, (), CommitResult())
         if not items:
-            return None
+            return None, due_s
         (item,) = items
         self._requests[queue.host] += 1
         self.taken.append((self.clock.at_s, item.url))
-        visit = ActiveVisit(queue, item, delay_s=queue.server.last_delay_s, fetched=self._fetch(item))
+        delay_s = queue.server.last_delay_s
+        visit = ActiveVisit(queue, item, delay_before_s=delay_s, delay_s=delay_s, fetched=self._fetch(item))
         assert visit.fetched is not None
+        visit.bytes_received = visit.fetched.bytes_received
         if visit.fetched.status:
             visit.result = decode_result(read(encode(task_for(self.crawl.read_settings, "page", item, visit.fetched))))
         visit.outcome = visit.result.outcome if visit.result is not None else visit.fetched.outcome
         visit.verdict = verdict_of(visit, self.crawl.config, self._chance)
-        return visit
+        return visit, None
 
     def _fetch(self, item: QueuedUrl) -> Fetched:
         now_s, parts = self.clock.at_s, split(item.url)

@@ -50,6 +50,7 @@ KeepFresh = Annotated[
     bool | None, typer.Option("--keep-fresh/--no-keep-fresh", help="Revisit known pages until the crawl is stopped.")
 ]
 Policy = Annotated[str | None, typer.Option(metavar="NAME", help="Policy that schedules revisits: edf, index, psp …")]
+Budget = Annotated[int | None, typer.Option(help="Requests a day of all hosts together, with --keep-fresh.")]
 Scheduled = Annotated[bool, typer.Option("--scheduled", help="Run the schedules of all collections.")]
 Now = Annotated[
     bool, typer.Option("--now", help="Start a run now, regardless of the schedule; known pages are revisited.")
@@ -81,6 +82,7 @@ def crawl(
     cells: Cells = None,
     keep_fresh: KeepFresh = None,
     policy: Policy = None,
+    budget: Budget = None,
     no_index: NoIndex = None,
     scheduled: Scheduled = False,
     now: Now = False,

@@ -1,4 +1,4 @@
-"""Limits of a whole collection, observed by nodes without requests to each other: pages, time, pages kept fresh.
+"""Limits of a whole collection, observed by nodes without requests to each other: pages, time, pages kept, budget.
 
 Every cell counts the pages that were stored in it, in its own file, so the count survives a change of owner. Nodes
 report with their sessions how many pages their cells have. For a cell without an owner the last report counts. Each
@@ -23,8 +23,10 @@ from teia.config.sections import LimitSettings
 from teia.crawler.ownership import KeptElsewhere
 
 if TYPE_CHECKING:
+    from teia.crawler.keep_fresh.crawl_budget import CrawlBudget, Elsewhere
     from teia.crawler.keep_fresh.keep_fresh import Refresh
     from teia.crawler.keep_fresh.visit_all_again import RevisitAll
+    from teia.crawler.running_collection import Crawl
 
 STORED = "stored"
 """The row of `meta` with the number of pages that were stored in a cell."""
@@ -48,6 +50,7 @@ class LimitShares:
         self._began = now
         self._last: dict[str, int] = {}
         self._refreshed: dict[str, float] = {}
+        self._spending: dict[str, list[float]] = {}
 
     def count_stored(self, stored: Mapping[int, int] | None = None) -> int:
         """Return the pages of all cells by the last reports; `stored` are those of our own cells now."""
@@ -97,13 +100,33 @@ class LimitShares:
         again. The least important page is one of a living node, which can give it up.
         """
         alive = self._session.alive()
-        reported = {cell for node in alive.values() for cell in node.cells}
-        if all(str(cell) in reported for cell in self._cells()):
+        if self._all_have_owners(alive):
             self._refreshed.clear()
         self._refreshed |= {name: node.load["kept"] for name, node in alive.items() if "kept" in node.load}
         own = self._session.node.name
         least = min((node.load.get(LEAST_KEPT, inf) for name, node in alive.items() if name != own), default=inf)
         return KeptElsewhere(int(sum(pages for name, pages in self._refreshed.items() if name != own)), least)
+
+    def spent_elsewhere(self) -> Elsewhere:
+        """Return what other nodes would spend of the budget at each price, as they report.
+
+        Nodes exchange this, not plans: from the sum each knows the price, and by it its own part (crawl_budget.py). The
+        last report counts for a node that is gone until its cells have owners again, and for all while this node is
+        cut off.
+        """
+        from teia.crawler.keep_fresh.crawl_budget import Elsewhere  # imports numpy, which other crawls do not need
+
+        alive = self._session.alive()
+        if self._all_have_owners(alive):
+            self._spending.clear()
+        self._spending |= {name: node.spending for name, node in alive.items() if node.spending}
+        unknown: dict[str, list[float]] = {name: [] for name in alive if name not in self._spending}
+        known = {**self._spending, **unknown}
+        return Elsewhere.sum_up(report for name, report in known.items() if name != self._session.node.name)
+
+    def _all_have_owners(self, alive: Mapping[str, NodeState]) -> bool:
+        reported = {cell for node in alive.values() for cell in node.cells}
+        return all(str(cell) in reported for cell in self._cells())
 
 
 def report_kept(refresh: Refresh | RevisitAll | None) -> dict[str, float]:
@@ -111,6 +134,12 @@ def report_kept(refresh: Refresh | RevisitAll | None) -> dict[str, float]:
     least = getattr(refresh, "least_kept", inf)
     kept = {"kept": float(getattr(refresh, "stored_pages", 0))}
     return kept | ({LEAST_KEPT: least} if least < inf else {})
+
+
+def spending_of(crawl: Crawl) -> list[float]:
+    """Return what this node would spend of the budget, as it reports that; empty if it has no budget."""
+    budget: CrawlBudget | None = getattr(crawl.committer.refresh, "budget", None)
+    return [] if budget is None else budget.report()
 
 
 def share_of(remaining: int, name: str, nodes: Mapping[str, NodeState], now: float) -> int:

@@ -274,8 +274,10 @@ def open_owned(
             analyzer = analyze(exchange.homes)
             return NodeOwnership(crawl, exchange, may_fetch, clock, taken_at, leases, shares, analyzer)
 
-        kept = shares.kept_elsewhere
-        crawl = build_crawl(folder, config, owned, starts, ledger, clock, since_s, stack, focus, own, kept)
+        crawl = build_crawl(
+            folder, config, owned, starts, ledger, clock, since_s, stack, focus, own,
+            shares.kept_elsewhere, shares.spent_elsewhere,
+        )  # fmt: skip
         if config.sites.aliases:
             crawl.load_aliases(within_sites=True)
         yield [crawl]

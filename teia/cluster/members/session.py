@@ -111,6 +111,8 @@ class NodeState(msgspec.Struct, frozen=True):
     """The instance that had its name before (instances.py)."""
     reads_format: int = STATEMENTS
     """Newest format of changes that it can read (frontier/cell/journal.py); older nodes do not report it."""
+    spending: list[float] = []
+    """What it would spend of the budget for all nodes, by price (crawler/keep_fresh/crawl_budget.py)."""
     landmarks: dict[str, float] = {}
     """Round trips in milliseconds to each landmark (cluster/placing/landmarks.py)."""
     version: int = VERSION
@@ -217,11 +219,12 @@ class NodeSession:
         stored: dict[str, int] | None = None,
         claims: int = 0,
         received: dict[str, tuple[int, int]] | None = None,
+        spending: list[float] | None = None,
     ) -> None:
         """Set the load and cells that the next renewal reports."""
         self.node = msgspec.structs.replace(
             self.node, load=load, cells=cells, queued=queued or {}, busy=busy, stored=stored or {}, claims=claims,
-            landmarks=self.landmarks, received=received or {},
+            landmarks=self.landmarks, received=received or {}, spending=spending or [],
         )  # fmt: skip
 
     def others_report_done(self) -> bool:

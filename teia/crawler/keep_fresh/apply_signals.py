@@ -27,7 +27,15 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from teia.config.sections import RefreshSettings
-from teia.crawler.keep_fresh.host_plan import HostPlan, PageColumns, VisitPrice, intervals, plan_host, priors_of
+from teia.crawler.keep_fresh.host_plan import (
+    ChooseSlot,
+    HostPlan,
+    PageColumns,
+    VisitPrice,
+    intervals,
+    plan_host,
+    priors_of,
+)
 from teia.crawler.signals_in.site_hints import source_trust
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
@@ -274,11 +282,11 @@ class SignalApplier:
         columns: PageColumns,
         of_all: Gamma,
         trusted: bool,
-        slot_s: tuple[float, float],
+        slot_s: tuple[float, float | ChooseSlot],
         now_s: float,
         warm: bool,
     ) -> PlannedHost:
-        """Plan a host, or a part of one; `slot_s` is the time between requests, of the host and of the part."""
+        """Plan a host, or a part of one; `slot_s` is the time between requests of the host, and visits of the part."""
         host_key, every = (host.slot, host.host_id), range(len(columns))
         columns = mark_sources(frontier, host_key, columns)
         evidence = read_evidence(frontier, *host_key, columns) if self.is_on else no_evidence(len(columns))

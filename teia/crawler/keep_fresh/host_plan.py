@@ -1,9 +1,9 @@
 """The plan for the pages of one host: their change rates, and the best revisit interval of each (P9, A13).
 
-A host is planned by itself, because politeness gives each host its own visits and there is little else to share out. So
-a crawl holds in memory one host's columns at a time, and a large host's a part at a time (keep_fresh.py). A `HostPlan`
-stays: the priors for pages like those, and the value of a visit to the host. From these two any page gets its interval
-after a visit, without a new plan:
+A host is planned by itself: politeness gives each host its own visits, and a common budget couples hosts by one price
+only (crawl_budget.py). So a crawl holds in memory one host's columns at a time, and a large host's a part at a time
+(keep_fresh.py). A `HostPlan` stays: the priors for pages like those, and the value of a visit to the host. From these
+two any page gets its interval after a visit, without a new plan:
 
   a host without a plan        1 / (rate of the page's prior)
   a page that is gone          GONE_S
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
+from math import inf
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,6 +29,7 @@ from teia.frontier.cell.schema import LANE_REFRESH, STATE_FAILED
 from teia.refresh.history import DAY_S, Histories, History, decode_columns, is_gone_record
 from teia.refresh.intensities import intensity_at, plan_intensities
 from teia.refresh.model import Crawlers, RefreshWorld
+from teia.refresh.policies import find_policy, has_timetable
 from teia.refresh.priors import (
     LONGEST_S,
     ROUNDS,
@@ -45,6 +47,10 @@ MOVED_BY = 0.1
 """Due times move when a new plan changes them by more than this part of the interval."""
 
 MAX_KINDS = 2_000
+MAX_VISITS = 50_000
+"""Number of visits that a timetable covers at most, if they end before the horizon."""
+
+GOLDEN = 0.6180339887498949
 SHORTEST_SLOT_S = 0.001
 CONFIDENCE = 0.8
 SOLVED_AGAIN = 4
@@ -52,6 +58,9 @@ STRETCHED_ROUNDS = 40
 WARM_ROUNDS = 3
 
 Weigh: TypeAlias = Callable[[Sequence[CapturedPage]], Floats]
+ChooseSlot: TypeAlias = Callable[["PageColumns", Floats, "HostPriors"], float]
+"""Choice of the time between visits, given a host's pages, their rates and their priors."""
+
 Pair = tuple[float, float]
 """Shape and time of one Gamma."""
 
@@ -198,9 +207,15 @@ def solve_price(weight: Floats, rate: Floats, slot_s: float, settings: RefreshSe
 
 
 def host_world(
-    weight: Floats, rate: Floats, slot_s: float, horizon_s: float, age_s: Floats | float = 0.0, changes: object = 0
+    weight: Floats,
+    rate: Floats,
+    slot_s: float,
+    horizon_s: float,
+    age_s: Floats | float = 0.0,
+    changes: object = 0,
+    visits_per_s: float | None = None,
 ) -> RefreshWorld:
-    """Return the world of one host, which has all the visits that its slots allow."""
+    """Return the world of one host, which has all the visits that its slots allow, or `visits_per_s`."""
     slot_s = max(slot_s, SHORTEST_SLOT_S)
     return RefreshWorld.build(
         np.zeros(len(rate), dtype=np.int64),
@@ -210,8 +225,34 @@ def host_world(
         weight=weight,
         age_s=age_s,
         changes=changes,  # type: ignore[arg-type]  # an array, or one number for all
-        crawlers=Crawlers(1, 1.0 / slot_s),
+        crawlers=Crawlers(1, 1.0 / slot_s if visits_per_s is None else max(visits_per_s, 1e-12)),
     )
+
+
+def policy_world(
+    columns: PageColumns,
+    rate: Floats,
+    slot_s: float,
+    settings: RefreshSettings,
+    now_s: float,
+    visits_per_s: float | None = None,
+) -> RefreshWorld:
+    """Return the world of one host as a policy plans it, from the present ages; with a part of a budget, or alone."""
+    slot_s = max(slot_s, SHORTEST_SLOT_S)
+    per_s = 1.0 / slot_s if visits_per_s is None else visits_per_s
+    horizon_s = min(settings.horizon_s, MAX_VISITS / max(per_s, 1e-9))
+    weight = np.where(columns.is_gone, 0.0, columns.weight)
+    ages_s = np.maximum(now_s - columns.fresh_s, 0.0)
+    world = host_world(weight, rate, slot_s, horizon_s, ages_s, columns.changes, visits_per_s)
+    changed_ago_s = np.where(columns.histories.changes > 0, now_s - columns.histories.changed_s, inf)
+    # Of a budget, a part of a visit is one visit now and then: in some horizons a timetable has one more. Plans
+    # without a timetable have the same limit, as visits per second.
+    more = 0.0
+    if visits_per_s is not None:
+        more = now_s / horizon_s * GOLDEN % 1.0 if has_timetable(find_policy(settings.policy)) else 1.0
+    world = replace(world, budget=int(horizon_s * per_s + more), changed_ago_s=changed_ago_s, now_s=now_s)
+    # Hits are clicks; other weights are an importance, from which the world guesses clicks.
+    return replace(world, clicks=world.weight) if settings.weights == "hits" else world
 
 
 # ---- due times ------------------------------------------------------------------------------------------------------
@@ -293,7 +334,7 @@ def plan_host(
     columns: PageColumns,
     of_all: Gamma,
     trusted: bool,
-    slot_s: float,
+    slot_s: float | ChooseSlot,
     settings: RefreshSettings,
     now_s: float,
     warm: bool,
@@ -301,7 +342,10 @@ def plan_host(
 ) -> tuple[HostPlan, Gamma]:
     """Plan a host, or a part of one with its part of the slots; signals report the share `recall` of its changes."""
     priors, found, sums = learn_priors(columns, of_all, np.full(len(columns), trusted), WARM_ROUNDS if warm else ROUNDS)
-    price = visit_price(columns, Gamma(found.changes, found.time_s / (1.0 - recall)), slot_s, settings)
+    unreported = Gamma(found.changes, found.time_s / (1.0 - recall))
+    if callable(slot_s):
+        slot_s = slot_s(columns, unreported.mean, priors)
+    price = visit_price(columns, unreported, slot_s, settings)
     changes_per_s = 0.0 if price is None else _changes_per_s(columns, found.mean, price)
     return HostPlan(now_s, len(columns), slot_s, trusted, priors, price, sums, changes_per_s), found
 

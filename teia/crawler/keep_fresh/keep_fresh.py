@@ -12,7 +12,8 @@ plans of hosts that were visited lately, and the pages of the host being planned
 so a part is a fair sample of its host, and is planned by itself with its part of the slots.
 
 The number of visits of a host is the one it really grants: from the delays that were applied (delay, Crawl-delay,
-Retry-After, response times), on average over its last requests.
+Retry-After, response times), on average over its last requests. With `refresh.budget` it is the host's part of that, if
+that is less (crawl_budget.py).
 """
 
 from __future__ import annotations
@@ -25,16 +26,28 @@ from dataclasses import astuple, dataclass, field
 from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from zlib import crc32
 
 import numpy as np
 
 from teia.clock import Clock
-from teia.config.sections import Config
+from teia.config.sections import Config, RefreshSettings
 from teia.crawler.keep_fresh.apply_signals import MAX_BROUGHT_FORWARD, SignalApplier, without_sources
+from teia.crawler.keep_fresh.crawl_budget import (
+    BudgetOutlook,
+    CrawlBudget,
+    Elsewhere,
+    HostDemand,
+    HostTerms,
+    PacedHost,
+    measure_demand,
+    nothing_elsewhere,
+)
 from teia.crawler.keep_fresh.estimate import CommonKnowledge, HostEstimate, are_304s_true, read_unproven
 from teia.crawler.keep_fresh.freshness import FreshnessBound, compute_bound
 from teia.crawler.keep_fresh.give_way import Swap, SwapFinder, give_way
 from teia.crawler.keep_fresh.host_plan import (
+    SHORTEST_SLOT_S,
     HostPlan,
     HostPriors,
     PageColumns,
@@ -61,6 +74,7 @@ from teia.frontier.queue.schedule import HostQueue
 from teia.frontier.tables.counts import count_kept
 from teia.frontier.tables.hosts import find as find_host
 from teia.frontier.tables.hosts import has_more_urls
+from teia.refresh.demand import POINTS, DemandCurve
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, SharedError, fit_sums
 from teia.refresh.rates import Floats, Gamma, estimate, repeat_prior
 from teia.refresh.trust import Trust
@@ -91,6 +105,8 @@ PACE_MEMORY, PACED = 0.1, 3
 EXTRA_CANDIDATES = 16
 RECHECK_S, SOON_S = 1.0, 0.01
 FIRST_KEY = -(1 << 63)
+YIELD_VISITS = 4.0
+"""First visits of a host that count as much as those of all hosts, where it is asked how many of them bring a page."""
 
 Value = TypeVar("Value")
 VisitedPage = tuple[int, float, float, float, float]
@@ -101,7 +117,10 @@ _FIRST_PRIOR = repeat_prior(FIRST_CHANGES, FIRST_TIME_S, 1)
 
 @dataclass(slots=True, eq=False)
 class RefreshedHost:
-    """A host that is kept fresh. `news` are visits since it was planned, `after` is the start of the next part."""
+    """A host that is kept fresh. `news` are visits since it was planned, `after` is the start of the next part.
+
+    Of `first_visits` to its URLs, `pages_found` brought a page. `bytes` is the mean size of its answers.
+    """
 
     cell: Cell
     host_id: int
@@ -118,6 +137,10 @@ class RefreshedHost:
     are_304s_true: bool | None = None
     is_queued: bool = False
     has_new_urls: bool = False
+    paced_host: PacedHost = field(default_factory=lambda: PacedHost(0.0))
+    first_visits: int = 0
+    pages_found: int = 0
+    bytes: float = 0.0
 
 
 class PlanResult(NamedTuple):
@@ -132,6 +155,19 @@ class PlanResult(NamedTuple):
     bound: FreshnessBound | None = None
     swaps: Sequence[Swap] = ()
     are_304s_true: bool | None = None
+    demand: HostDemand | None = None
+
+
+class PlanInputs(NamedTuple):
+    """What the commit thread knows of a host when it is planned."""
+
+    common: CommonKnowledge
+    outlook: BudgetOutlook
+    has_new: bool
+    page_yield: float
+    cost: float
+    now_s: float
+    warm: bool
 
 
 class HostRefill(NamedTuple):
@@ -146,9 +182,9 @@ class Refresh:
     """State of a crawl that keeps its pages fresh, beside its frontier; belongs to the commit thread.
 
     Any thread may read `has_pending_work`: there is something to move or to plan. `kept_elsewhere` returns the pages
-    that other nodes keep fresh: they count for `limits.pages_kept`, and nodes share nothing else. A plan
-    belongs to one host, and a host has one owner. Due times are in the tables of a cell, where its next owner finds
-    them.
+    that other nodes keep fresh, for `limits.pages_kept`, and `spent_elsewhere` what they would spend of the
+    budget at each price. Nodes share nothing else. A plan belongs to one host, and a host has one owner. Due times are
+    in the tables of a cell, where its next owner finds them.
     """
 
     def __init__(
@@ -158,7 +194,10 @@ class Refresh:
         clock: Clock,
         weigh: Weigh,
         kept_elsewhere: Callable[[], KeptElsewhere] = KeptElsewhere,
+        spent_elsewhere: Callable[[], Elsewhere] = nothing_elsewhere,
     ) -> None:
+        self.budget = CrawlBudget(config.refresh, clock.now_s(), spent_elsewhere)
+        self._yield = Counter[bool]()
         self._config, self._settings = config, config.refresh
         self._kept_elsewhere = kept_elsewhere
         self._clock = clock
@@ -214,8 +253,10 @@ class Refresh:
     def _host(self, cell: Cell, host_id: int, name: str) -> RefreshedHost:
         host = self._hosts.get((cell.number, host_id))
         if host is None:
-            host = RefreshedHost(cell, host_id, name, slot_of(site_of(name)), self._config.courtesy.delay_s)
+            delay_s = delay_of(self._config.courtesy, name, is_small=False)
+            host = RefreshedHost(cell, host_id, name, slot_of(site_of(name)), delay_s)
             host.planned = self._clock.ticks_s()
+            host.paced_host.phase = crc32(name.encode()) / 2**32
             self._hosts[cell.number, host_id] = host
         return host
 
@@ -226,6 +267,7 @@ class Refresh:
         for host in gone:
             # Without pages, its part leaves the sums over all hosts.
             self._store_bound(host, PlanResult(host, None, [], None, 0, None))
+            self.budget.set_demand(host.paced_host, None, has_new=False)
         self._hosts = {key: host for key, host in self._hosts.items() if host not in gone}
         self._plans = _without(self._plans, gone)
         self._policy_queues = _without(self._policy_queues, gone)
@@ -263,7 +305,9 @@ class Refresh:
         """Count visits, once their transaction is committed."""
         for visit in visits:
             if visit.queue.host_id and visit.was_requested:
-                self._pace(self._host(cell, visit.queue.host_id, visit.queue.host), visit)
+                host = self._host(cell, visit.queue.host_id, visit.queue.host)
+                self._pace(host, visit)
+                self.budget.correct(host.paced_host, visit.bytes_received)
             self.stored_pages += _settles_page(visit) and not visit.item.visits and is_stored_page(visit)
         for host, page in self._scheduled:
             if host in self._policy_queues:
@@ -278,7 +322,13 @@ class Refresh:
         slot_s = visit.delay_s + max(0.0, visit.fetched.ended_s - visit.fetched.started_s)
         host.paced += 1
         # A plain mean of the first requests, then an exponential one.
-        host.slot_s += max(PACE_MEMORY, 1.0 / host.paced) * (slot_s - host.slot_s)
+        newest = max(PACE_MEMORY, 1.0 / host.paced)
+        host.slot_s += newest * (slot_s - host.slot_s)
+        host.bytes += newest * (visit.bytes_received - host.bytes)
+        if visit.item.purpose == "page" and not visit.item.visits and not visit.item.failures:
+            is_page = is_stored_page(visit)
+            self._yield[is_page] += 1
+            host.first_visits, host.pages_found = host.first_visits + 1, host.pages_found + is_page
 
     def _apply_statements(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
         """Store the signals of sitemaps and feeds, and bring pages forward that they report as changed."""
@@ -337,14 +387,56 @@ class Refresh:
             new, held = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,)), False
         else:
             new, held = cell.next_urls(queue, limit, skip, now_s)
-        host.has_new_urls = bool(new)
-        known, recheck_s = self._known(host, limit, skip, now_s)
-        items = interleave(new, known, limit, self._settings.share, queue.requests)
+        self._note_new(host, has_new=bool(new))
+        allowed, paced_s = self.budget.allow(host.paced_host, limit, now_s)
+        # A timetable has its own times, and as many visits as the budget has for them.
+        if not allowed and not (self._has_timetable(host) and self.budget.overdrawn_s(host.paced_host, now_s) <= 0):
+            return HostRefill([], held, paced_s)
+        known, recheck_s = self._known(host, max(allowed, 1), skip, now_s)
+        items = interleave(new[:allowed], known, max(allowed, 1), self._share(host), queue.requests)
         if items:
+            self.budget.take(host.paced_host, len(items), now_s)
             return HostRefill(items, held, None)
         retry_s = frontier.next_due_s(queue.host_id, queue.host)
-        times = [at_s for at_s in (recheck_s, retry_s) if at_s is not None]
+        times = [at_s for at_s in (recheck_s, retry_s, paced_s if new else None) if at_s is not None]
         return HostRefill([], held, min(times, default=None))
+
+    def _note_new(self, host: RefreshedHost, *, has_new: bool) -> None:
+        """Note whether a host has new URLs; one without a plan then takes part in the budget with these alone."""
+        paced, is_changed = host.paced_host, has_new != host.has_new_urls
+        host.has_new_urls = has_new
+        has_plan = paced.demand is not None and paced.demand.pages > 0
+        if not has_plan and has_new and self.budget.is_limited:
+            known, most = DemandCurve.of(np.zeros(POINTS)), 1.0 / max(host.slot_s, SHORTEST_SLOT_S)
+            value = self._page_yield(host) / float(self._of_all.mean[0])
+            demand = HostDemand(known, most, 0, value, self._cost(host))
+            self.budget.set_demand(paced, demand, has_new=True)
+        elif is_changed:
+            self.budget.set_demand(paced, paced.demand, has_new=has_new and not self.is_full)
+
+    def _page_yield(self, host: RefreshedHost) -> float:
+        """Return the expected share of first visits of a host that bring a page."""
+        of_all = (self._yield[True] + 1.0) / (self._yield.total() + 1.0)
+        return (host.pages_found + YIELD_VISITS * of_all) / (host.first_visits + YIELD_VISITS)
+
+    def _cost(self, host: RefreshedHost) -> float:
+        """Return the mean cost of a request to a host, in the unit of the budget."""
+        return 1.0 if self._settings.budget_unit == "requests" else max(host.bytes, 1.0)
+
+    def _share(self, host: RefreshedHost) -> float:
+        """Return the share of a host's requests that go to known pages while it has new URLs too."""
+        demand = host.paced_host.demand
+        if demand is None or not self.budget.terms.by_value:
+            return self._settings.share
+        return self.budget.terms.allot(demand, has_new=True).share
+
+    def _has_timetable(self, host: RefreshedHost) -> bool:
+        policy_queue = self._policy_queues.get(host)
+        return policy_queue is not None and policy_queue.is_timetable
+
+    def _goes_early(self, host: RefreshedHost) -> bool:
+        """Tell whether known pages are visited before they are due: nothing is new, or their share is fixed."""
+        return not host.has_new_urls or self.budget.is_limited
 
     def _known(
         self, host: RefreshedHost, limit: int, skip: Collection[int], now_s: float
@@ -355,7 +447,7 @@ class Refresh:
             keys, recheck_s = self._due(host, limit, skip, now_s)
         elif host in self._policy_queues:
             self._policy_queues.move_to_end(host)
-            keys, recheck_s = self._policy_queues[host].take(limit, skip, now_s, early=not host.has_new_urls)
+            keys, recheck_s = self._policy_queues[host].take(limit, skip, now_s, early=self._goes_early(host))
             if now_s >= self._policy_queues[host].ends_s:
                 self._request_plan(host)
         else:
@@ -374,13 +466,14 @@ class Refresh:
     ) -> tuple[list[int], float | None]:
         """Return the keys of pages in the order of their due times; early ones only if there is nothing new."""
         frontier = host.cell.frontier
-        # If nothing is new, pages go early; not sitemaps and feeds, which would bring no news.
-        sources = {} if host.has_new_urls else self._signals.sources(frontier, host)
+        # Pages may go early; not sitemaps and feeds, which would bring no news.
+        early = self._goes_early(host)
+        sources = self._signals.sources(frontier, host) if early else {}
         limit_read = limit + EXTRA_CANDIDATES + len(sources)  # sitemaps and feeds may all come first
         first = revisits.next_pages(frontier, host.slot, host.host_id, limit_read, skip)
         ready_s = [
             max(
-                page.due_s if host.has_new_urls or page.key in sources else 0.0,
+                page.due_s if not early or page.key in sources else 0.0,
                 page.requested_s + self._settings.least_s,
             )
             for page in first
@@ -412,6 +505,8 @@ class Refresh:
         """Store a plan; return the hosts of URLs that took the place of a page."""
         host = made.host
         self._store_bound(host, made)
+        has_new = host.has_new_urls and not self.is_full
+        self.budget.set_demand(host.paced_host, made.demand, has_new=has_new)
         if made.plan is not None:
             # The host's share in the sums is replaced; they give the prior of all pages.
             self._sums += np.subtract(made.plan.sums, host.sums)
@@ -455,7 +550,7 @@ class Refresh:
         numbers = {"fresh": whole.fresh, "fresh_error": whole.error, "best": whole.best}
         numbers |= {"best_error": whole.best_error, "possible": possible / weight}
         counts = {"pages": whole.pages, "visited_again": round(self._sums[0])}
-        return {**counts, **{name: round(number, 4) for name, number in numbers.items()}}
+        return {**counts, **{name: round(number, 4) for name, number in numbers.items()}, **self.budget.account()}
 
     def _move_due_times(self, host: RefreshedHost, moves: deque[DueTimeChange]) -> tuple[Cell, list[tuple[int, str]]]:
         until = self._clock.ticks_s() + MOVE_S
@@ -477,11 +572,18 @@ class Refresh:
                 # Other hosts may be due as well: look again as soon as this plan is made.
                 self._plan_at = now
                 host.is_queued, host.planned, host.news = False, now, 0
-                share = self._settings.share if host.has_new_urls and not self.is_full else 1.0
                 found_out = false_share(self._validators[False], self._validators[True])
-                common = CommonKnowledge(self._of_all, found_out)
-                args = (common, max(share, 0.01), self._clock.now_s(), host in self._plans)
-                self._running = self._thread.submit(self._plan_part, host, *args)
+                has_new, now_s = host.has_new_urls and not self.is_full, self._clock.now_s()
+                inputs = PlanInputs(
+                    CommonKnowledge(self._of_all, found_out),
+                    self.budget.outlook(host.paced_host, now_s),
+                    has_new,
+                    self._page_yield(host),
+                    self._cost(host),
+                    now_s,
+                    host in self._plans,
+                )
+                self._running = self._thread.submit(self._plan_part, host, inputs)
                 return
             self._plan_queue.append(host)
             self._plan_at = min(self._plan_at, self._plan_due_at(host))
@@ -499,16 +601,15 @@ class Refresh:
             has_ended = host.news >= max(NEWS_AT_LEAST, NEWS_SHARE * host.pages) or host.after > FIRST_KEY
         return 0.0 if has_ended else host.planned + self._settings.replan_s
 
-    def _plan_part(
-        self, host: RefreshedHost, common: CommonKnowledge, share: float, now_s: float, warm: bool
-    ) -> PlanResult:
+    def _plan_part(self, host: RefreshedHost, inputs: PlanInputs) -> PlanResult:
         """Plan one part of a host; in the planning thread, with its own read-only connection to the cell."""
+        common, now_s = inputs.common, inputs.now_s
         with closing(FrontierCell(host.cell.folder.frontier, read_only=True)) as frontier:
             with sqlite_errors(frontier.path):
                 total = revisits.count_captured(frontier, host.slot, host.host_id)
                 rows = revisits.captured_pages(frontier, host.slot, host.host_id, host.after, PART_PAGES)
                 record = histories.host_trust(frontier, host.slot, host.host_id)[0]
-                slot_s = host.slot_s if host.paced >= PACED else self._expected_slot_s(frontier, host)
+                slot_s = self._slot_s(frontier, host)
             with decode_errors(frontier):
                 trust = Trust.decode(record)
                 columns = to_columns(rows, self._weigh) if rows else None
@@ -520,19 +621,26 @@ class Refresh:
                 swaps = self._swap_finder.find(frontier, planned, rows, columns, now_s, excess, elsewhere.least)
             if columns is None:
                 return PlanResult(host, None, [], None, total, None)
-            # A part of a host has its part of the slots, and of those the share for known pages.
-            slots_s = (slot_s, slot_s * max(1.0, total / len(columns)) / share)
+            terms = HostTerms(slot_s, max(1.0, total / len(columns)), inputs.cost, inputs.page_yield)
+            part = _HostPart(terms, inputs, self._settings)
             known = (common.of_all, trust.dates.is_trusted)
-            made = self._signals.plan(frontier, host, columns, *known, slots_s, now_s, warm)
+            made = self._signals.plan(frontier, host, columns, *known, (slot_s, part.choose_slot), now_s, inputs.warm)
             pages = without_sources(made.columns)
             unproven = read_unproven(frontier, (host.slot, host.host_id), pages, trust, common)
         plan, found, interval_s, columns = made
-        slot_s = slots_s[1]
         after = rows[-1].key if len(rows) == PART_PAGES else None
-        policy_queue = self._make_policy_queue(columns, found, slot_s, now_s)
-        bound = compute_bound(HostEstimate(pages, found, plan.priors, unproven), slot_s, now_s, before=host.bound)
+        policy_queue = self._make_policy_queue(columns, found, part, now_s)
+        bound = compute_bound(HostEstimate(pages, found, plan.priors, unproven), plan.slot_s, now_s, before=host.bound)
         moves, are_true = due_time_changes(columns, interval_s), are_304s_true(trust, columns.histories)
-        return PlanResult(host, plan, moves, after, total, policy_queue, bound, swaps, are_true)
+        return PlanResult(host, plan, moves, after, total, policy_queue, bound, swaps, are_true, part.demand)
+
+    def _slot_s(self, frontier: FrontierCell, host: RefreshedHost) -> float:
+        """Return the time between requests to a host: as its last requests were paced, or as expected."""
+        if host.paced >= PACED:
+            return host.slot_s
+        expected_s = self._expected_slot_s(frontier, host)
+        # A host that was believed too quick would keep a part of the budget that it cannot use.
+        return max(expected_s, host.slot_s) if host.paced and self.budget.is_limited else expected_s
 
     def _expected_slot_s(self, frontier: FrontierCell, host: RefreshedHost) -> float:
         """Return the expected time between requests to a host not visited lately, from its robots.txt and answers."""
@@ -546,12 +654,45 @@ class Refresh:
         delays_s = (delay_s, courtesy.response_factor * took_s if delay_s else 0.0)
         return took_s + max(*delays_s, requested or 0.0)
 
-    def _make_policy_queue(self, columns: PageColumns, found: Gamma, slot_s: float, now_s: float) -> PolicyQueue | None:
+    def _make_policy_queue(
+        self, columns: PageColumns, found: Gamma, part: _HostPart, now_s: float
+    ) -> PolicyQueue | None:
         if self._settings.policy == ON_DISK or columns.is_gone.all():
             return None
         from teia.crawler.keep_fresh.other_plans import PolicyQueue
 
-        return PolicyQueue(columns, found.mean, slot_s, self._settings, now_s)
+        if not self.budget.is_limited:
+            return PolicyQueue(columns, found.mean, part.slot_s, self._settings, now_s)
+        polite_s = part.terms.polite_s * part.terms.scale
+        return PolicyQueue(columns, found.mean, polite_s, self._settings, now_s, part.wanted_per_s)
+
+
+@dataclass(slots=True)
+class _HostPart:
+    """A host, or a part of one, while it is planned: what it could use, and the visits that it gets.
+
+    `slot_s` is the time between the visits of the part's pages, `wanted_per_s` what the policy wants for them.
+    """
+
+    terms: HostTerms
+    inputs: PlanInputs
+    settings: RefreshSettings
+    demand: HostDemand | None = None
+    slot_s: float = inf
+    wanted_per_s: float = 0.0
+
+    def choose_slot(self, columns: PageColumns, rate: Floats, priors: HostPriors) -> float:
+        """Return the time between two visits of the pages, by the host's part of the budget."""
+        outlook, has_new = self.inputs.outlook, self.inputs.has_new
+        if not outlook.terms.depend_on_demand:
+            share = self.settings.share if has_new else 1.0
+            self.slot_s = self.terms.polite_s * self.terms.scale / max(share, 0.01)
+            return self.slot_s
+        self.demand = measure_demand(columns, rate, priors, self.terms, self.settings, self.inputs.now_s)
+        allotted = outlook.terms_with(self.demand, has_new=has_new).allot(self.demand, has_new=has_new)
+        self.wanted_per_s = allotted.wanted_per_s / self.terms.scale
+        self.slot_s = self.terms.scale / max(allotted.requests_per_s * max(allotted.share, 0.01), 1e-9)
+        return self.slot_s
 
 
 def interleave(

@@ -9,39 +9,37 @@ memory is lost with the process; the next process makes a new plan from the ages
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from math import inf
 
 import numpy as np
 
 from teia.config.sections import RefreshSettings
-from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, PageColumns, host_world
+from teia.crawler.keep_fresh.host_plan import PageColumns, policy_world
 from teia.refresh.dispatch import PageState, TimetableQueue, make_queue
 from teia.refresh.policies import find_policy
 from teia.refresh.rates import Floats
 
-MAX_VISITS = 50_000
-"""Number of visits that a timetable covers at most, if they end before the horizon."""
-
 
 class PolicyQueue:
-    """One host's pages, by their keys. `ends_s` is the end of the plan; infinity if only news end it."""
+    """One host's pages, by their keys. `ends_s` is the end of the plan; infinity if only news end it.
+
+    The host grants a visit every `slot_s`. Of a budget it has `visits_per_s`, which may be more: not every policy
+    knows of politeness.
+    """
 
     def __init__(
-        self, columns: PageColumns, rate: Floats, slot_s: float, settings: RefreshSettings, now_s: float
+        self,
+        columns: PageColumns,
+        rate: Floats,
+        slot_s: float,
+        settings: RefreshSettings,
+        now_s: float,
+        visits_per_s: float | None = None,
     ) -> None:
         policy = find_policy(settings.policy)
-        weight = np.where(columns.is_gone, 0.0, columns.weight)
-        self._total = max(float(weight.sum()), 1e-300)
-        horizon_s = min(settings.horizon_s, MAX_VISITS * max(slot_s, SHORTEST_SLOT_S))
-        ages_s = np.maximum(now_s - columns.fresh_s, 0.0)
-        world = host_world(weight, rate, slot_s, horizon_s, ages_s, columns.changes)
-        changed_ago_s = np.where(columns.histories.changes > 0, now_s - columns.histories.changed_s, inf)
-        budget = int(horizon_s / max(slot_s, SHORTEST_SLOT_S))
-        world = replace(world, budget=budget, changed_ago_s=changed_ago_s, now_s=now_s)
-        # Hits are clicks; other weights are an importance, from which the world guesses clicks.
-        if settings.weights == "hits":
-            world = replace(world, clicks=world.weight)
+        self._total = max(float(np.where(columns.is_gone, 0.0, columns.weight).sum()), 1e-300)
+        world = policy_world(columns, rate, slot_s, settings, now_s, visits_per_s)
+        horizon_s = world.horizon_s
         self._queue = make_queue(policy.plan(world), world, 0, now_s)
         self._keys = columns.key.tolist()
         self._pages = {key: page for page, key in enumerate(self._keys)}

@@ -74,6 +74,7 @@ class ChangeHistories:
         self._smallest = (spec.pareto_shape - 1.0) / spec.pareto_shape
         self._jitter = spec.jitter
         self._slowest, self._fastest = spec.slowest, spec.fastest
+        self._spread, self._pace_of_host = spec.host_spread, dict[int, float]()
         self._theta = float(spec.rates.partition(":")[2] or 0)
         self._pages = pages
         self._seed = seed
@@ -147,7 +148,15 @@ class ChangeHistories:
         process = POISSON if chance < self._poisson_below else PARETO if chance < self._pareto_below else REGULAR
         pace = numbers[1] / 0x100000000
         rate = self._zipf_rate(pace) if self._theta else self._slowest + (self._fastest - self._slowest) * pace
-        return process, rate, numbers[2], numbers[3:]
+        return process, rate * self._host_pace(host) if self._spread > 1.0 else rate, numbers[2], numbers[3:]
+
+    def _host_pace(self, host: int) -> float:
+        """Return the factor of a host's rates, drawn evenly on a logarithmic scale."""
+        pace = self._pace_of_host.get(host)
+        if pace is None:
+            chance = int.from_bytes(hashlib.shake_128(b"%d pace %d" % (self._seed, host)).digest(4), "little") / 2**32
+            pace = self._pace_of_host[host] = float(self._spread ** (2.0 * chance - 1.0))
+        return pace
 
     def _block(self, host: int, slot: int, block: int) -> tuple[int, ...]:
         key = b"%d change %d %d %d" % (self._seed, host, slot, block)

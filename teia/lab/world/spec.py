@@ -120,6 +120,9 @@ class ChangesSpec:
     )
     slowest: float = setting(0.01, "lowest mean change rate", unit="changes per day", at_least=0)
     fastest: float = setting(1.0, "highest mean change rate", unit="changes per day", at_least=0, at_most=1e6)
+    host_spread: float = setting(
+        1.0, "largest factor by which the pages of a host change faster, or slower, than others", at_least=1
+    )
     cosmetic: float = share(
         0.3, "share of cosmetic changes: they affect only a counter, a proverb and an advertisement"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from teia.collections.control_file import CrawlReports
 from teia.config.sections import RefreshSettings
 from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
 from teia.crawler.keep_fresh.apply_signals import without_sources
+from teia.crawler.keep_fresh.crawl_budget import CrawlBudget, HostDemand, HostTerms, PacedHost, measure_demand
 from teia.crawler.keep_fresh.estimate import FIRST_KEY, CommonKnowledge, HostKnowledge, HostRecords, common_of_cells
 from teia.crawler.keep_fresh.freshness import (
     FreshnessBound,
@@ -23,13 +24,16 @@ from teia.crawler.keep_fresh.freshness import (
     compute_bound,
     feasibility,
 )
-from teia.crawler.keep_fresh.host_plan import Weigh
+from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, Weigh
 from teia.crawler.keep_fresh.observe import decode_errors
 from teia.crawler.keep_fresh.weights import weigher
 from teia.errors import TeiaError
 from teia.frontier.cell import histories, revisits
+from teia.frontier.tables.hosts import find as find_host
 from teia.lib.message import Message
+from teia.refresh.demand import level_of, price_at
 from teia.refresh.history import DAY_S
+from teia.refresh.priors import LONGEST_S
 from teia.refresh.trust import Trust
 from teia.urls import site_of, slot_of
 from teia.views.reports.source import OpenCell, Source
@@ -49,7 +53,8 @@ class HostFreshnessRow:
 
     `requests_a_day` is the number of its requests within the last day. `late_share` of its pages cannot be visited
     every week; with requests `week_slot_s` apart all could. `weight` is its share of all weight, `lost` what its stale
-    captures take from the freshness of the whole.
+    captures take from the freshness of the whole. `planned_a_day` is the number of visits to its known pages that a
+    budget has for it; None without a budget.
     """
 
     host: str
@@ -68,6 +73,19 @@ class HostFreshnessRow:
     weight: float
     changes_per_day: float
     lost: float
+    planned_a_day: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetReport:
+    """The budget of all hosts together, its unit, and the price that divides it.
+
+    A visit is made if it is worth the price: the hours for which it keeps a page of weight 1 fresh, for each unit.
+    """
+
+    a_day: int
+    unit: str
+    price_hours: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +95,8 @@ class FreshnessReport:
     `uniform` is the freshness of the captures if all pages were visited alike; `lost` breaks down what `fresh` lacks to
     1. `well_known` pages were visited often enough for their rates to be known. Within the last day hosts had
     `requests_a_day`; `granted_a_day` is how many they allow. `fresh` is within `error` in 95 of 100 cases;
-    `fresh_error` is the same number under its old name. `true` is the measured freshness of a lab's web.
+    `fresh_error` is the same number under its old name. `true` is the measured freshness of a lab's web. With a
+    `budget`, all figures are for the requests that it allows.
     """
 
     pages: int
@@ -98,6 +117,7 @@ class FreshnessReport:
     notes: tuple[str, ...]
     error: float | None = None
     true: float | None = None
+    budget: BudgetReport | None = None
 
 
 def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> FreshnessReport:
@@ -106,12 +126,14 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
     weigh = weigher(source.config.refresh, source.ranks)
     pace = read_pace(source, now_s)
     common = common_of_cells([cell.frontier for cell in source.cells], now_s)
+    budget, planned = _divide_budget(source, pace, weigh, common, now_s)
+    granted_s: dict[str, float] = {}
     found: list[tuple[str, FreshnessBound]] = []
     hiding: list[str] = []
     again = unproven = 0
     for cell, host_id, host in sorted(_hosts(source.cells), key=lambda each: each[2]):
-        # A host without requests in the log has the general delay.
-        slot_s = pace[host].slot_s if host in pace else source.config.courtesy.delay_s
+        granted_s[host] = max(_polite_s(source, pace, host), SHORTEST_SLOT_S)
+        slot_s = max(granted_s[host], 1.0 / planned[host] if host in planned else 0.0)
         hiding += [host] if _trust(cell, host_id, host).hides_changes else []
         parts, seen, is_unproven = _host_bounds(
             cell, host_id, host, slot_s, source.config.refresh, weigh, common, now_s
@@ -123,18 +145,7 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
             found.append((host, of_host))
     found.sort(key=lambda each: (-each[1].pages, each[0]))
     whole = combine_bounds(bound for _, bound in found)
-    notes: list[str] = [
-        Message("{host} answered 304 although pages had changed; its pages are requested without conditions", host=host)
-        for host in sorted(hiding)[:top]
-    ]
-    if unproven:
-        notes.append(
-            Message(
-                "no change of a page has proved the 304s of {n} hosts yet; the error covers that they may be false",
-                n=unproven,
-            )
-        )
-    notes += [feasibility(host, bound, pace.get(host, _NO_REQUESTS).took_s) for host, bound in found[:top]]
+    notes = _notes(hiding, unproven, found, pace, top)
     rows = [(host, bound, pace.get(host, _NO_REQUESTS).last_day) for host, bound in found[:top]]
     return FreshnessReport(
         pages=whole.pages if whole is not None else 0,
@@ -149,13 +160,105 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
         uniform=round(whole.excess.uniform / whole.weight, 6) if whole is not None and whole.excess else None,
         well_known=whole.excess.well_known if whole is not None and whole.excess else 0,
         requests_a_day=sum(pace.get(host, _NO_REQUESTS).last_day for host, _ in found),
-        granted_a_day=round(sum(DAY_S / bound.slot_s for _, bound in found if bound.slot_s > 0), 1),
+        granted_a_day=round(sum(DAY_S / granted_s[host] for host, _ in found), 1),
         lost=attribute_loss(whole) if whole is not None else None,
-        rows=tuple(_row(*each, whole.weight) for each in rows) if whole is not None else (),
+        rows=tuple(_row(*each, whole.weight, planned) for each in rows) if whole is not None else (),
         notes=tuple(filter(None, notes)),
         error=round(whole.error, 6) if whole is not None else None,
         true=_measured(source, now_s),
+        budget=budget,
     )
+
+
+def _notes(
+    hiding: Sequence[str],
+    unproven: int,
+    found: Sequence[tuple[str, FreshnessBound]],
+    pace: Mapping[str, _Pace],
+    top: int,
+) -> list[str]:
+    """Return what the figures do not show: hosts with false 304s, doubts in others, hosts that allow too few visits."""
+    notes: list[str] = [
+        Message("{host} answered 304 although pages had changed; its pages are requested without conditions", host=host)
+        for host in sorted(hiding)[:top]
+    ]
+    if unproven:
+        notes.append(
+            Message(
+                "no change of a page has proved the 304s of {n} hosts yet; the error covers that they may be false",
+                n=unproven,
+            )
+        )
+    notes += [feasibility(host, bound, pace.get(host, _NO_REQUESTS).took_s) for host, bound in found[:top]]
+    return notes
+
+
+def _polite_s(source: Source, pace: dict[str, _Pace], host: str) -> float:
+    """Return the time between requests that politeness requires; without requests in the log, the general delay."""
+    return pace[host].slot_s if host in pace else source.config.courtesy.delay_s
+
+
+def _divide_budget(
+    source: Source, pace: dict[str, _Pace], weigh: Weigh, common: CommonKnowledge, now_s: float
+) -> tuple[BudgetReport | None, dict[str, float]]:
+    """Divide the budget as the crawler does; return the visits per second of each host's known pages too.
+
+    The price is that of the running crawl, which knows of new URLs and of other nodes. Without one, it is the price at
+    which the known pages use the budget up.
+    """
+    settings = source.config.refresh
+    if not settings.budget:
+        return None, {}
+    budget = CrawlBudget(settings, now_s)
+    hosts: dict[str, HostDemand] = {}
+    for cell, host_id, host in _hosts(source.cells):
+        demand = _demand_of(cell, host_id, host, _polite_s(source, pace, host), settings, weigh, common, now_s)
+        if demand is not None:
+            hosts[host] = demand
+            budget.set_demand(PacedHost(0.0), demand, has_new=False)
+    budget.solve(now_s)
+    price_hours = _running_price_hours(source)
+    terms = budget.terms
+    if price_hours is not None:
+        terms = replace(terms, level=level_of(price_hours * 3_600.0))
+    assert terms.level is not None
+    least = 1.0 / LONGEST_S
+    planned = {host: max(terms.allot(each, has_new=False).requests_per_s, least) for host, each in hosts.items()}
+    return BudgetReport(settings.budget, settings.budget_unit, round(price_at(terms.level) / 3_600.0, 6)), planned
+
+
+def _running_price_hours(source: Source) -> float | None:
+    with suppress(TeiaError, sqlite3.Error):
+        if source.control.exists():
+            with CrawlReports(source.control) as reports:
+                run = reports.running_crawl(source.collection)
+                figures = {} if run is None else run.account.get("freshness") or {}
+                return figures.get("price_hours")
+    return None
+
+
+def _demand_of(
+    cell: OpenCell,
+    host_id: int,
+    host: str,
+    slot_s: float,
+    settings: RefreshSettings,
+    weigh: Weigh,
+    common: CommonKnowledge,
+    now_s: float,
+) -> HostDemand | None:
+    """Return what a host could use of a budget; of a large host, by a part of its pages."""
+    host_key = (slot_of(site_of(host)), host_id)
+    for rows in _parts(cell, host_key):
+        pages = HostRecords.read(cell.frontier, host_key, rows, now_s, weigh)
+        made = HostKnowledge.learn(cell.frontier, host_key, pages, common)
+        found = made.estimate(cell.frontier, host_key, pages, now_s)
+        row = find_host(cell.frontier, host_id)
+        in_bytes = settings.budget_unit == "bytes" and row is not None and row.requests > 0
+        cost = max(row.bytes / row.requests, 1.0) if in_bytes and row is not None else 1.0
+        terms = HostTerms(slot_s, revisits.count_captured(cell.frontier, *host_key) / len(rows), cost)
+        return measure_demand(found.columns, found.found.mean, found.priors, terms, settings, now_s)
+    return None
 
 
 def _measured(source: Source, now_s: float) -> float | None:
@@ -170,7 +273,9 @@ def _measured(source: Source, now_s: float) -> float | None:
     return round(shares[-1], 6) if shares else None
 
 
-def _row(host: str, bound: FreshnessBound, last_day: int, whole: float) -> HostFreshnessRow:
+def _row(
+    host: str, bound: FreshnessBound, last_day: int, whole: float, planned: Mapping[str, float]
+) -> HostFreshnessRow:
     weight = bound.weight / whole
     changes_per_day = bound.excess.changes_per_s * DAY_S if bound.excess is not None else 0.0
     return HostFreshnessRow(
@@ -190,6 +295,7 @@ def _row(host: str, bound: FreshnessBound, last_day: int, whole: float) -> HostF
         weight=round(weight, 6),
         changes_per_day=round(changes_per_day, 6),
         lost=round(weight * (1.0 - bound.fresh), 6),
+        planned_a_day=round(planned[host] * DAY_S, 2) if host in planned else None,
     )
 
 

@@ -110,6 +110,22 @@ def test_pages_that_others_keep_count_also_between_two_shifts_and_after_a_death(
     assert made.kept_elsewhere().pages == 0
 
 
+def test_nodes_hear_what_others_would_spend_of_the_budget_also_when_these_are_cut_off() -> None:
+    """P9: the last report counts for a node that is between two shifts, or gone, until its cells have owners again."""
+    at_work = {name: msgspec.structs.replace(node(name, {}), cells={str(at): 1}) for at, name in enumerate("ab")}
+    made, alive = shares(*at_work.values())
+    assert made.spent_elsewhere().unknown == 1  # it has reported nothing yet
+    alive["b"] = msgspec.structs.replace(at_work["b"], spending=[50.0, 100.0, 3.0, 2.0, 1.0])
+    found = made.spent_elsewhere()
+    assert (found.pages, found.unknown) == (50.0, 0)
+    assert found.spending[[0, 100, 101, 102, 200]].tolist() == [3.0, 3.0, 2.0, 1.0, 1.0]
+    for gone in (lambda: alive.update(b=NodeState("b", "x")), lambda: alive.pop("b")):
+        gone()
+        assert made.spent_elsewhere().pages == 50.0
+    alive["a"] = msgspec.structs.replace(at_work["a"], cells={"0": 1, "1": 1})
+    assert made.spent_elsewhere().pages == 0.0
+
+
 def test_a_limit_says_which_it_is() -> None:
     limits = replace(Config().limits, pages=100, seconds=60.0)
     assert limit_reached(limits, 99, 1000.0, 1059.0) == ""

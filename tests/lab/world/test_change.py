@@ -39,6 +39,17 @@ def test_zipf_rates_are_mostly_slow() -> None:
     assert rates[-1] > 0.05
 
 
+def test_hosts_may_change_at_different_paces() -> None:
+    spread = ChangeHistories(ChangesSpec(host_spread=8.0), 1, 1_000)
+    alike = ChangeHistories(ChangesSpec(), 1, 1_000)
+    paces = [
+        spread.change_process(host, 1).rate_per_day / alike.change_process(host, 1).rate_per_day for host in range(50)
+    ]
+    assert 1 / 8 <= min(paces) < 0.3
+    assert 3 < max(paces) <= 8
+    assert spread.change_process(7, 2).rate_per_day == pytest.approx(paces[7] * alike.change_process(7, 2).rate_per_day)
+
+
 def test_poisson_gaps_are_exponential() -> None:
     changes = _changes(pareto=0.0, regular=0.0, slowest=1.0, fastest=1.0)
     unchanged = sum(changes.state(1, slot, 1.0).version == 0 for slot in range(10_000))

@@ -247,4 +247,4 @@ def test_every_number_of_freshness_has_a_unit(rows: type) -> None:
     """Else `teia report freshness` and the page write 0.9 where 93.4% is meant."""
     named = {name for name, kind in get_type_hints(rows).items() if kind in {float, float | None}}
     assert named
-    assert {name for name in named if not unit_of(name)} <= {"granted_a_day", "changes_per_day"}
+    assert {name for name in named if not unit_of(name)} <= {"granted_a_day", "planned_a_day", "changes_per_day"}

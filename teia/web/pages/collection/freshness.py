@@ -61,20 +61,35 @@ class HostFreshness:
     best: float
     possible: float
     lost: float
+    planned_a_day: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetView:
+    """The budget of all hosts together; a visit is made if it keeps a page fresh for `price_hours`, for each unit."""
+
+    a_day: int
+    unit: str
+    price_hours: float
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyView:
-    """Refresh policy of a crawl that keeps its pages fresh. Of `visits_per_day` allowed, `used` were made."""
+    """Refresh policy of a crawl that keeps its pages fresh. Of `visits_per_day` allowed, `used` were made.
+
+    `budget` is None if there is none.
+    """
 
     keep: bool
     policy: str
+    discovery: str
     share: float
     explore: float
     weights: str
     visits_per_day: float
     visits_last_day: int
     used: float | None
+    budget: BudgetView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +211,7 @@ def freshness(installation: InstallationDep, collection: str, window: Window = "
             visits_per_day=report.granted_a_day,
             visits_last_day=report.requests_a_day,
             used=round(report.requests_a_day / report.granted_a_day, 4) if report.granted_a_day else None,
+            budget=copy_fields(BudgetView, report.budget) if report.budget is not None else None,
         ),
         window=window,
         series=series_of(installation, collection, window),

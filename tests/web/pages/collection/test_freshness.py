@@ -14,7 +14,7 @@ import pytest
 from teia.collections.account import COARSE_S, FINE_S, note_truth
 from teia.collections.control_file import CrawlReports
 from teia.crawler.keep_fresh.freshness import LostFreshness
-from teia.views.reports.freshness import FreshnessReport, HostFreshnessRow
+from teia.views.reports.freshness import BudgetReport, FreshnessReport, HostFreshnessRow
 from teia.web.access.roles import Role
 from teia.web.background.cache import AnswerCache
 from teia.web.pages.collection.freshness import _load_stored
@@ -63,6 +63,21 @@ def test_what_there_is_what_can_be_kept_and_what_nobody_exceeds_are_shown_as_the
     ):
         assert words in page
     assert "12,960 / 17,280" in page
+
+
+def test_a_budget_is_shown_with_its_price_and_what_each_host_gets(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P4: the price is shown as the hours for which a visit keeps a page fresh."""
+    told = report(0.814, 0.849, 0.877)
+    row = replace(told.rows[0], slot_s=86_400 / 43.5, planned_a_day=43.5)
+    told = replace(told, budget=BudgetReport(20_000, "requests", 7.25), rows=(row,))
+    found = SimpleNamespace(value=told, time_s=web.installation.clock.now_s())
+    monkeypatch.setattr("teia.web.pages.collection.freshness.report_of", lambda *_: found)
+    client = web.client(Role.VIEWER)
+    twin, page = client.get("/api/v1/c/main/freshness").json(), client.get("/c/main/freshness").text
+    assert twin["policy"]["budget"] == {"a_day": 20_000, "unit": "requests", "price_hours": 7.25}
+    assert twin["rows"][0]["planned_a_day"] == 43.5
+    assert "a budget of 20,000 requests a day for all hosts, where a visit keeps a page fresh for 7.2 hours" in page
+    assert "12,960 / 43.5" in page
 
 
 def test_the_list_of_hosts_has_the_same_numbers_under_the_same_names(web: Web) -> None:

@@ -1,0 +1,27 @@
+"""A small run of bench/budget.py: the live division of a budget against the joint optimum (P4, P5, P9)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.budget import BudgetWeb, fresh_share, run
+
+SMALL = BudgetWeb(hosts=6, pages=60, days=12.0, from_day=4.0, budget=80, seed=2, step_s=1_440.0)
+
+
+@pytest.mark.heavy
+def test_the_live_crawl_is_within_a_hundredth_of_the_joint_optimum(tmp_path: Path) -> None:
+    """Six hosts of 1 to 30 pages, rates and delays that differ by a factor of 60: no host is requested early."""
+    found = run(SMALL, tmp_path, known=True)
+    assert found.early == 0
+    assert found.a_day == pytest.approx(SMALL.budget, rel=0.02)
+    assert found.expected > 0.99 * found.optimum
+    assert found.true == pytest.approx(found.expected, abs=0.05)
+
+
+def test_expected_freshness_is_that_of_the_visits() -> None:
+    """A page that changes once a second, visited at 0 and 2, judged from 1 to 3."""
+    assert fresh_share([0.0, 2.0], 1.0, 1.0, 3.0) == pytest.approx((0.3679 - 0.1353 + 1 - 0.3679) / 2, abs=1e-3)
+    assert fresh_share([], 1.0, 1.0, 3.0) == 0.0
