@@ -1,6 +1,6 @@
 """One budget for many hosts, carried out by the live crawler: the freshness reached, and the joint optimum.
 
-    python -m bench.budget [--hosts 30] [--pages 900] [--days 24] [--from-day 12] [--budget 900] [--seed 1]
+    python -m bench.budget [--hosts 30] [--pages 900] [--days 20] [--from-day 12] [--budget 900] [--seed 1]
                            [--policy edf] [--write FILE.md]
 
 The web has hosts of very different sizes (Zipf) with pages that change at very different rates, and hosts that allow a
@@ -58,7 +58,7 @@ class BudgetWeb:
 
     hosts: int = 30
     pages: int = 900
-    days: float = 24.0
+    days: float = 20.0
     from_day: float = 12.0
     budget: int = 900
     seed: int = 1
