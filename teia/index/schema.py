@@ -32,7 +32,6 @@ STEMS, EXACT = "stems", "exact"
 GAP = "."
 """Stands in a text of stems for a word that has none; it is no word, and is not indexed."""
 
-STEMMED_FIELDS = ("all", "head", "anchor")
 EXACT_FIELDS = ("exact", "title")
 ROOT = ""
 """The name above all hosts: a term of `within` that every page has, so that pages can be counted as terms are."""
