@@ -9,11 +9,38 @@ a path or title ever taken for the name of an emoji.
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
 
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STYLES = re.compile(r"(?<!\\)\[/?(?:bold|red|yellow)\]")
+
+
+class PlainConsole:
+    """Standard error that is no terminal: whole lines without styles, and without rich.
+
+    To import rich takes a tenth of the time in which a crawl starts, and only terminals need it.
+    """
+
+    is_terminal = False
+
+    def print(self, text: str = "", *, markup: bool = True, soft_wrap: bool = True, highlight: bool = False) -> None:  # noqa: ARG002
+        """Print a line as rich's console would, but without wrapping it."""
+        plain = _STYLES.sub("", text).replace("\\[", "[") if markup else text
+        print(plain, file=sys.stderr, flush=True)
+
+    @contextmanager
+    def status(self, text: str) -> Iterator[Self]:  # noqa: ARG002
+        """Show nothing: a line that changes would be noise in a file."""
+        yield self
+
+    def update(self, text: str) -> None: ...
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -23,11 +50,17 @@ def print_json(result: Mapping[str, Any]) -> None:
 
 def result_console() -> Console:
     """Return the console for tables; plain text without colour when standard output is not a terminal."""
+    from rich.console import Console
+
     return Console(highlight=False, emoji=False)
 
 
-def progress_console() -> Console:
+def progress_console() -> Console | PlainConsole:
     """Return the console for all output that is not a result: standard error."""
+    if not (sys.stderr.isatty() or os.environ.get("FORCE_COLOR")):
+        return PlainConsole()
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False, emoji=False)
 
 

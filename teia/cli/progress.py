@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.live import Live
-from rich.markup import escape
-from rich.table import Table
-
-from teia.cli.output import count_of
+from teia.cli.output import PlainConsole, count_of
 from teia.clock import Clock
 from teia.collections.account import Summary, summarize
-from teia.collections.scheduled_runs import describe_visits
 from teia.crawler.loop import Crawler
 from teia.indexer.keep_process import IndexerProcess
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 REFRESH_S = 0.5
 PLAIN_REFRESH_S = 10.0
 
 
-async def show_progress(crawler: Crawler, clock: Clock, console: Console) -> None:
+async def show_progress(crawler: Crawler, clock: Clock, console: Console | PlainConsole) -> None:
     """Show the state of a crawl until cancelled: a live table on a terminal, a line now and then elsewhere."""
     began = clock.ticks_s()
     # In a file, a table that is drawn again and again would be noise.
-    if not console.is_terminal:
+    if isinstance(console, PlainConsole) or not console.is_terminal:
         while True:
             await clock.sleep(PLAIN_REFRESH_S)
             for crawl in crawler.crawls:
                 console.print(progress_line(summarize(crawl, clock.ticks_s() - began)), soft_wrap=True, markup=False)
+    from rich.live import Live  # of no use where there is no terminal
+
     # Transient: the summary takes the place of the table.
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
@@ -38,7 +38,7 @@ async def show_progress(crawler: Crawler, clock: Clock, console: Console) -> Non
             await asyncio.sleep(REFRESH_S)
 
 
-async def finish_index(indexer: IndexerProcess, console: Console) -> None:
+async def finish_index(indexer: IndexerProcess, console: Console | PlainConsole) -> None:
     """Wait for the index, and show how much is left."""
     finishing = asyncio.create_task(indexer.finish())
     with console.status("indexing") as status:
@@ -51,7 +51,14 @@ async def finish_index(indexer: IndexerProcess, console: Console) -> None:
     # Raises the error of an index that could not be finished.
     await finishing
     if indexer.error:
-        console.print(f"[red]not all pages could be indexed:[/red] {escape(indexer.error)}")
+        console.print(f"[red]not all pages could be indexed:[/red] {_escaped(indexer.error)}")
+
+
+def _escaped(text: str) -> str:
+    """Return text that is shown as it is, whatever brackets it has."""
+    from rich.markup import escape
+
+    return escape(text)
 
 
 def progress_line(now: Summary) -> str:
@@ -63,6 +70,8 @@ def progress_line(now: Summary) -> str:
 
 
 def as_table(crawler: Crawler, seconds: float) -> Table:
+    from rich.table import Table
+
     table = Table.grid(padding=(0, 2))
     for crawl in crawler.crawls:
         _add_crawl(table, summarize(crawl, seconds))
@@ -86,7 +95,7 @@ def _add_crawl(table: Table, now: Summary) -> None:
     if now.freshness:
         table.add_row("freshness", freshness(now.freshness))
     if now.paused_why:
-        table.add_row("[red]paused[/red]", escape(now.paused_why))
+        table.add_row("[red]paused[/red]", _escaped(now.paused_why))
 
 
 def eta(now: Summary) -> str:
@@ -110,7 +119,7 @@ def _split_outcomes(outcomes: Mapping[str, int]) -> tuple[str, str]:
     return "  ".join(shown[:3]), "  ".join(shown[3:])
 
 
-def print_summary(account: Mapping[str, Any], console: Console) -> None:
+def print_summary(account: Mapping[str, Any], console: Console | PlainConsole) -> None:
     """Print the result of a crawl in a few lines."""
     outcomes = "  ".join(f"{name} {count:,}" for name, count in account["outcomes"].items()) or "none"
     console.print(
@@ -135,6 +144,8 @@ def print_summary(account: Mapping[str, Any], console: Console) -> None:
     if account.get("freshness"):
         console.print(f"  {freshness(account['freshness'])}")
     if account.get("run"):
+        from teia.collections.scheduled_runs import describe_visits  # a plain crawl has no runs
+
         run = account["run"]
         state = f"ended ({run['why']})" if run["ended"] else "is in progress"
         what = describe_visits(run["known"], run["visited"], run["new"], is_over=bool(run["ended"]))
@@ -145,9 +156,9 @@ def print_summary(account: Mapping[str, Any], console: Console) -> None:
         lost, cap = account["lost_here"], account["parallel_requests"]
         console.print(f"  {lost:,} documents lost to time-outs of this machine; at most {cap:,} requests at once now")
     if account["paused_why"]:
-        console.print(f"  [red]paused:[/red] {escape(account['paused_why'])}", soft_wrap=True)
+        console.print(f"  [red]paused:[/red] {_escaped(account['paused_why'])}", soft_wrap=True)
     for failed in account.get("failed_seeds", ()):
-        console.print(f"  [red]seed failed:[/red] {escape(failed)}", soft_wrap=True)
+        console.print(f"  [red]seed failed:[/red] {_escaped(failed)}", soft_wrap=True)
 
 
 _ENDS = {

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from teia.clock import Clock
 from teia.crawler.visit import ActiveVisit
@@ -28,7 +29,6 @@ from teia.frontier.cell.journal import Journal
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.order import Order
 from teia.frontier.queue.schedule import HostQueue
-from teia.frontier.traps.watch import TrapWatch
 from teia.index.handover import Handover
 from teia.records import Outcome
 from teia.sqlite import log_bytes
@@ -36,6 +36,9 @@ from teia.store.archive import ArchiveWriter, Position
 from teia.store.reader import ArchiveReader
 from teia.store.root import CellFolder
 from teia.store.warc import header_url
+
+if TYPE_CHECKING:
+    from teia.frontier.traps.watch import TrapWatch
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,16 @@ import random
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,11 +38,9 @@ from teia.crawler.loop import Crawler
 from teia.crawler.open_cell import Cell
 from teia.crawler.order_hints import agree_on_kinds
 from teia.crawler.ownership import KeptElsewhere, OneMachine, Ownership
-from teia.crawler.proxy_collector import run_collectors
 from teia.crawler.resources import PER_CHILD, DiskSpace, allot_sockets, count_open_files, raise_limit
 from teia.crawler.robots import RobotsCache
 from teia.crawler.running_collection import Crawl, delay_entry
-from teia.crawler.signals_in.announcements import Announcements, open_announcements, takes_announcements
 from teia.crawler.write_cdxj import indexing
 from teia.errors import StoreError, TeiaError
 from teia.fetch.curl import CurlFetcher
@@ -48,10 +55,10 @@ from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
 from teia.frontier.queue.order import focused, order_named, pagerank
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostSchedule
-from teia.frontier.traps.watch import TrapWatch
 from teia.parse.children.pool import ChildLimits, ChildPool
 from teia.parse.children.spawn import ZygoteProcess
 from teia.records import AgentMessage, AgentRole, Outcome
+from teia.signals.announce import takes_announcements
 from teia.sqlite import check_format, sqlite_errors
 from teia.store.root import CellFolder, CollectionFolder, Root
 from teia.store.seen_bodies import OPEN_FILES
@@ -201,9 +208,10 @@ def build_crawl(
         crawl.content_seen = committer.content_seen = seen
     crawl.add_seeds([seed for seed in compiled.seeds if crawl.ownership.owns(split(seed).host)])
     # A node has made its own, because others may forward some to it.
-    if committer.announced is None and takes_announcements(folder.signals, config):
-        committer.announced = Announcements(cells, starts, clock)
-    if committer.announced is not None:
+    if committer.announced is not None or takes_announcements(folder.signals, config.signals):
+        from teia.crawler.signals_in.announcements import Announcements, open_announcements
+
+        committer.announced = committer.announced or Announcements(cells, starts, clock)
         stack.enter_context(open_announcements(committer.announced, folder.signals, config, crawl.is_in_scope))
     return crawl
 
@@ -233,6 +241,8 @@ def open_cell(folder: CellFolder, collection: str, config: Config, clock: Clock,
     order = order_named(config.collection.order, config.sydney, config.collection.prefer)
     cell = Cell(folder, collection, order, config.archive.file_bytes, clock, **of_node)
     if config.sites.traps and config.parse.text:  # without their text all pages look alike
+        from teia.frontier.traps.watch import TrapWatch
+
         cell.watch = cell.frontier.watch = TrapWatch(cell.frontier, config.scope.max_depth)
     return cell
 
@@ -404,7 +414,12 @@ async def open_crawler(
                     crawler = Crawler(
                         crawls, schedule, fetcher, destinations, pool, robots, clock, rng, disk, sockets.at_once
                     )
-                    async with run_collectors(crawler, fetcher, robots, schedule, clock, park):
+                    collecting: AbstractAsyncContextManager[None] = nullcontext()
+                    if any(config.signals.socket for config in configs):
+                        from teia.crawler.proxy_collector import run_collectors
+
+                        collecting = run_collectors(crawler, fetcher, robots, schedule, clock, park)
+                    async with collecting:
                         yield crawler
                 # Reached only without an error. Otherwise the ledger stays open, and the next start delays every
                 # server and address.

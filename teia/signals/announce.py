@@ -21,10 +21,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from teia.errors import ConfigError
 from teia.sqlite import Schema, open_database, open_to_read, sqlite_errors, transaction
+
+if TYPE_CHECKING:  # helpers of a Squid use this module, and must start quickly
+    from teia.config.sections import SignalsSettings
 
 PROXY = "proxy"
 """Kind of signal from a Squid's helper: a user requests this page now."""
@@ -206,6 +209,11 @@ class AnnouncementInbox:
         for kind, what, number in self.db.execute("SELECT kind, what, number FROM counts ORDER BY kind, what"):
             found[kind][what] = number
         return dict(found)
+
+
+def takes_announcements(path: Path, signals: SignalsSettings) -> bool:
+    """Tell whether a collection may receive announcements, or has received some; `path` is its inbox."""
+    return bool(signals.socket or signals.indexnow or signals.websub) or path.exists()
 
 
 def open_inbox(path: Path) -> AnnouncementInbox:

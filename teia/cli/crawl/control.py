@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from teia.cli.options import AsJson, Collection, Data, open_collection
-from teia.cli.output import print_json, progress_console, result_console
+from teia.cli.output import PlainConsole, print_json, progress_console, result_console
 from teia.cli.progress import print_summary
 from teia.clock import WallClock
 from teia.collections.account import empty_summary
@@ -135,7 +135,7 @@ def as_account(agenda: ScheduleOverview) -> dict[str, Any]:
     return {**asdict(agenda), "next_run": agenda.next_run}
 
 
-def show(agenda: ScheduleOverview, console: Console) -> None:
+def show(agenda: ScheduleOverview, console: Console | PlainConsole) -> None:
     """Print one collection's agenda."""
     words = agenda.words or "no schedule; set one with `teia set schedule.start=…`"
     console.print(f"[bold]{agenda.collection}[/bold]: {escape(words)}", soft_wrap=True)

@@ -35,7 +35,7 @@ from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
 from teia.frontier.cell.schema import BY_SIGNAL, LANE_NEW, STATE_EXCLUDED
 from teia.frontier.cell.take import read_url
 from teia.records import Fetched
-from teia.signals.announce import PROXY, Announcement, AnnouncementInbox, open_inbox
+from teia.signals.announce import PROXY, Announcement, AnnouncementInbox, open_inbox, takes_announcements
 from teia.signals.indexnow import FIRST, IndexNowKeys
 from teia.sqlite import sqlite_errors, transaction, unless_busy
 from teia.urls import host_to_cell, key_of, site_of, slot_of, split
@@ -366,19 +366,13 @@ def found_url(url: str) -> FoundUrl:
     return FoundUrl(host, key_of(url), tail_of(url, host), DEPTH, in_links=0, by=BY_SIGNAL)
 
 
-def takes_announcements(path: Path, config: Config) -> bool:
-    """Tell whether a collection may receive announcements, or has received some."""
-    signals = config.signals
-    return bool(signals.socket or signals.indexnow or signals.websub) or path.exists()
-
-
 @contextmanager
 def open_announcements(
     announced: Announcements, path: Path, config: Config, is_in_scope: Callable[[str], bool]
 ) -> Iterator[None]:
     """Process a collection's announcements while the block runs; a node opens the inbox with the first it is sent."""
     announced.prepare(path, config, is_in_scope)
-    if takes_announcements(path, config):
+    if takes_announcements(path, config.signals):
         announced.open()
     try:
         yield

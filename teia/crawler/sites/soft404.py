@@ -12,8 +12,9 @@ of words of menu and ten of their own.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from teia.crawler.child.messages import ReadResult
-from teia.crawler.lookup import UrlEntry
 from teia.crawler.sites.aliases import plain_title
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
@@ -25,6 +26,9 @@ from teia.lib.message import Message
 from teia.lib.simhash import distance
 from teia.records import Outcome
 from teia.urls import key_of, split
+
+if TYPE_CHECKING:
+    from teia.crawler.lookup import UrlEntry
 
 PROBE = "probe"
 """The purpose of such a request, and its kind in the fetch log."""
