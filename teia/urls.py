@@ -268,7 +268,8 @@ def host_of(url: str) -> str:
     """Return the host of a *canonical* URL: `split(url).host` in half the time."""
     # A canonical URL has a slash after its host, at the earliest at 8: "http://a/".
     authority = url[url.index("//") + 2 : url.index("/", 8)]
-    return split(url).host if ":" in authority else authority
+    # The colons of an IPv6 address stand inside brackets.
+    return authority.rpartition(":")[0] if ":" in authority and authority[-1] != "]" else authority
 
 
 # ---- host, site, slot, cell -----------------------------------------------------------------------------------------

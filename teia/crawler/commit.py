@@ -29,6 +29,8 @@ from dataclasses import dataclass, field
 from itertools import compress, repeat
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec.structs import astuple
+
 from teia.clock import Clock
 from teia.crawler.agent_log import AgentLog
 from teia.crawler.child.messages import FoundLink, HostLinks, in_columns
@@ -571,7 +573,8 @@ class Committer:
         aliases = self.aliases
         if aliases is None or not aliases.has_aliases or not any(each.host in aliases for each in named):
             return named
-        return in_columns(self._rewrite_aliases([link for each in named for link in each.found_links()]))
+        links = self._rewrite_aliases([link for each in named for link in each.found_links()])
+        return in_columns(map(astuple, links))
 
     def _count(
         self,

@@ -40,7 +40,7 @@ FOUND_BY = {
 
 _ANCHOR = LinkKind.ANCHOR
 _LINKS = 1 << 30
-"""Bit beside the `BY_…` bits of a URL that the page links to; see `NamedUrl.links`."""
+"""Bit beside the `BY_…` bits of a URL that the page links to; see `NamedUrl`."""
 _BY_ANCHOR = BY_LINK | _LINKS
 _BY_KIND = {
     kind.value: FOUND_BY.get(kind, BY_LINK)
@@ -70,18 +70,12 @@ LinkDecision = FrontierUrl | LinkRefusal | str
 LinkCheck = Callable[[str], LinkDecision]
 
 
-class NamedUrl(NamedTuple):
-    """A URL that a page names: number of times, first text, `BY_…` bits, and the decision on it.
+NamedUrl = tuple[int, str, int, LinkDecision, bool]
+"""A URL that a page names: number of times, first text, `BY_…` bits, the decision, and whether the page links to it.
 
-    `links`: True if the page links to it, which counts for the link graph (docs/graph.md). A URL that the page only
-    lists (a sitemap, a feed), gives as its own (canonical) or embeds (an image) does not count.
-    """
-
-    times: int
-    text: str
-    by: int
-    decision: LinkDecision
-    links: bool
+Only a link counts for the link graph (docs/graph.md). A URL that the page lists (a sitemap, a feed), gives as its own
+(canonical) or embeds (an image) does not count. A plain tuple, because one is made for every link of every page.
+"""
 
 
 def evaluate_links(
@@ -93,7 +87,7 @@ def evaluate_links(
         decision = check_requisite(url) if is_requisite else check_link(url)
         if too_deep and not is_requisite and decision.__class__ is FrontierUrl:
             decision = LinkRefusal.OUT_OF_SCOPE
-        yield NamedUrl(times, text, by & ~_LINKS, decision, by >= _LINKS)
+        yield times, text, by & ~_LINKS, decision, by >= _LINKS
 
 
 def evaluate_link(url: str, scope: Scope, limits: LimitSettings) -> LinkDecision:

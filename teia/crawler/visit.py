@@ -7,7 +7,7 @@ dropped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from teia.crawler.child.messages import ReadResult
 from teia.frontier.cell.rows import NOT_ARCHIVED, CaptureLocation, QueuedUrl
@@ -70,5 +70,17 @@ class ActiveVisit:
 
     def drop_bytes(self) -> None:
         """Drop head and body; up to two thousand visits wait for their commit at a time."""
-        assert self.fetched is not None
-        self.fetched = replace(self.fetched, request_head=b"", head=b"", body=b"")
+        each = self.fetched
+        assert each is not None
+        # Not `replace`, which takes four times as long.
+        self.fetched = Fetched(
+            each.url,
+            each.outcome,
+            each.status,
+            each.started_s,
+            each.ended_s,
+            each.address,
+            truncated=each.truncated,
+            detail=each.detail,
+            unanswered=each.unanswered,
+        )

@@ -21,13 +21,14 @@ from teia.urls import DEFAULT_RULES
 
 @dataclass(frozen=True, slots=True)
 class ParseOptions:
-    """Settings for reading the documents of one collection."""
+    """Settings for reading the documents of one collection; headings are wanted with the text, or for an index."""
 
     limits: LimitSettings = field(default_factory=LimitSettings)
     want_requisites: bool = False
     agent: str = "teia"
     rules: tuple[str, ...] = DEFAULT_RULES
     want_text: bool = True
+    want_headings: bool = True
 
 
 @dataclass(frozen=True, slots=True)

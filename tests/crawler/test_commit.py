@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from msgspec.structs import astuple
 
 from teia.clock import VirtualClock
 from teia.crawler.child.messages import FoundLink, ReadResult, in_columns
@@ -74,7 +75,9 @@ class Bench:
 def result(*links: str) -> ReadResult:
     named = [FoundLink(split(u).host, key_of(u), tail_of(u, split(u).host), 1, "", 1) for u in links]
     fields = {name: type_of() for name, type_of in _EMPTY.items()}
-    return ReadResult(**{**fields, "outcome": "200", "links": in_columns(named), "links_seen": len(named)})
+    return ReadResult(
+        **{**fields, "outcome": "200", "links": in_columns(map(astuple, named)), "links_seen": len(named)}
+    )
 
 
 _EMPTY = {

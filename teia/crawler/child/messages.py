@@ -12,7 +12,7 @@ import struct
 from array import array
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from operator import attrgetter
+from operator import itemgetter
 
 import msgspec
 
@@ -20,7 +20,7 @@ from teia.config.sections import ArchiveSettings, LimitSettings, ParseSettings, 
 from teia.frontier.queue.order import TOP_SCORE
 
 
-class ReadTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class ReadTask(msgspec.Struct, array_like=True, gc=False):
     """One answer to read. `settings` is a `ReadSettings` in bytes: the same for a whole crawl, so it is compiled once.
 
     `score` and `off_topic` are the URL's hint (order.py); they matter where pages are judged by a `Focus`. `body`
@@ -163,14 +163,16 @@ class HostLinks(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return (FoundLink(self.host, key, tail, linked, "", by) for key, tail, by, linked in self.rows())
 
 
-def in_columns(links: Iterable[FoundLink]) -> list[HostLinks]:
+LinkFields = tuple[str, int, str, int, str, int]
+"""The fields of a `FoundLink`. Most links are only these: one more object for every link of every page costs time."""
+
+
+def in_columns(links: Iterable[LinkFields]) -> list[HostLinks]:
     """Return links as they are sent, in the same order."""
     columns = []
-    for host, run in groupby(links, attrgetter("host")):
-        named = list(run)
-        keys = array("q", [link.key for link in named]).tobytes()
-        by, linked = bytes([link.by for link in named]), bytes([link.count > 0 for link in named])
-        columns.append(HostLinks(host, keys, [link.tail for link in named], by, linked))
+    for host, run in groupby(links, itemgetter(0)):
+        _, keys, tails, counts, _, by = zip(*run, strict=True)
+        columns.append(HostLinks(host, array("q", keys).tobytes(), list(tails), bytes(by), bytes(map(bool, counts))))
     return columns
 
 
@@ -267,9 +269,13 @@ def encode_parts(task: ReadTask) -> tuple[bytes, bytes]:
 
     Encoding the body with the rest would copy it into fresh memory: a fiftieth of all the work of a crawl.
     """
-    message = encode(msgspec.structs.replace(task, body=b""))
+    body, task.body = task.body, b""
+    try:
+        message = encode(task)
+    finally:
+        task.body = body
     # The empty body at the end is replaced by the header of a byte string of the real length.
-    return message.removesuffix(_NO_BYTES) + _BYTES.pack(_BIN_32, len(task.body)), task.body
+    return message.removesuffix(_NO_BYTES) + _BYTES.pack(_BIN_32, len(body)), body
 
 
 def probe_task(read_settings: bytes) -> bytes:

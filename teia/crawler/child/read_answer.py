@@ -15,10 +15,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import astuple
+
 from teia.crawler.child.index_entry import entry_of
 from teia.crawler.child.messages import (
     FocusJudgement,
     FoundLink,
+    LinkFields,
     ParsedBody,
     ReadResult,
     ReadSettings,
@@ -93,7 +96,8 @@ def _compiled(settings: bytes) -> CompiledReadSettings:
     rules, limits, parse = read_settings.scope, read_settings.limits, read_settings.parse
     scope = compile_scope(rules.include, rules.exclude, types=rules.types, queries=rules.queries)
     requisites = read_settings.archive.requisites
-    options = ParseOptions(limits, requisites, read_settings.agent, rules.url_rules, parse.text)
+    has_headings = parse.text or read_settings.index
+    options = ParseOptions(limits, requisites, read_settings.agent, rules.url_rules, parse.text, has_headings)
     # One cache for each `ReadSettings`: other rules may treat the same URL differently.
     check_link = lru_cache(maxsize=MAX_CACHED_LINKS)(partial(evaluate_link, scope=scope, limits=limits))
     check_requisite = partial(evaluate_requisite, scope=scope, limits=limits)
@@ -381,9 +385,9 @@ def _redirect(task: ReadTask, headers: Headers) -> str:
 
 @dataclass(slots=True)
 class SelectedLinks:
-    """The links that go to the frontier, and counts of the others by reason."""
+    """The links that go to the frontier, in the fields of a `FoundLink`, and counts of the others by reason."""
 
-    links: list[FoundLink]
+    links: list[LinkFields]
     seen: int = 0
     out_of_scope: int = 0
     unindexable: int = 0
@@ -406,19 +410,20 @@ def _chosen_links(
     too_deep = task.depth + (0 if redirect_to else 1) > compiled.read_settings.scope.max_depth
     are_sitemaps = AS_SITEMAP if page.metadata.get("sitemap") == "index" else 0
     evaluated = evaluate_links(links, compiled.check_link, compiled.check_requisite, obeys=obeys, too_deep=too_deep)
+    found = chosen.links
     for times, text, by, decision, links_to in evaluated:
-        if decision is LinkRefusal.UNINDEXABLE:
-            chosen.unindexable += times
-        elif decision is LinkRefusal.OUT_OF_SCOPE:
-            chosen.out_of_scope += times
-        elif isinstance(decision, str):
-            chosen.out_of_scope += times
-            rule = str(decision)  # plain text: msgspec does not encode messages
-            chosen.traps[rule] = chosen.traps.get(rule, 0) + times
-        else:
+        # The case of most links comes first, and without a call: this runs for every link of every page.
+        if type(decision) is FrontierUrl:
             host, key, tail = decision
             # Only links count in the link graph; a URL that is listed or embedded has the count 0.
-            chosen.links.append(FoundLink(host, key, tail, times if links_to else 0, text, by | are_sitemaps))
+            found.append((host, key, tail, times if links_to else 0, text, by | are_sitemaps))
+        elif decision is LinkRefusal.UNINDEXABLE:
+            chosen.unindexable += times
+        else:
+            chosen.out_of_scope += times
+            if isinstance(decision, str):
+                rule = str(decision)  # plain text: msgspec does not encode messages
+                chosen.traps[rule] = chosen.traps.get(rule, 0) + times
     return chosen
 
 
@@ -437,11 +442,12 @@ def _judged(
         return None
     from teia.crawler.child.focus import judge
 
-    named = sum(link.count for link in chosen.links)
-    hint = Hint(task.score, task.off_topic)
-    judged = judge(focus, hint, page, chosen.links, is_redirect=bool(redirect_to))
+    links = [FoundLink(*each) for each in chosen.links]
+    named = sum(link.count for link in links)
+    judged = judge(focus, Hint(task.score, task.off_topic), page, links, is_redirect=bool(redirect_to))
     # Hard focus has removed some of the links.
-    chosen.out_of_scope += named - sum(link.count for link in chosen.links)
+    chosen.out_of_scope += named - sum(link.count for link in links)
+    chosen.links[:] = map(astuple, links)
     return judged
 
 

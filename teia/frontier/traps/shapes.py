@@ -44,6 +44,10 @@ def trap_of(url: str, limits: LimitSettings) -> str | None:
     # A final slash begins no segment.
     if path.count("/") - path.endswith("/") > limits.url_segments:
         return Message("more than {n} path segments", n=limits.url_segments)
+    # All shapes but the last need a segment three times, which few URLs have and expressions take long to look for.
+    segments = target.replace("?", "/").split("/")
+    if len(segments) - len(set(segments)) < 2 and target.count("&") < 8:
+        return None
     for rule in TRAP_RULES:
         if rule.expression.search(target):
             return rule.name

@@ -15,8 +15,8 @@ from teia.urls import DEFAULT_RULES, MAX_REFERENCE_CHARS, NAMES_VISITOR, resolve
 
 MAX_PLAIN_CHARS = 1_024
 MAX_CACHED_CHARS = 256
-MAX_FOLDERS = 64
-MAX_CACHED = 512
+MAX_FOLDERS = 32
+MAX_CACHED = 2_048
 """Number of references cached for each of so many folders and origins: at most some 30 MB in a child."""
 
 _CHARS = r"[\w~+,=@!-]"

@@ -71,7 +71,7 @@ def read_html(document: Document) -> Findings:
     modified = meta.first_date(*_MODIFIED)
     return Findings(
         title=one_line(extract.title or meta.first("og:title"), MAX_TITLE_CHARS),
-        headings=read_headings(extract.headings),
+        headings=read_headings(extract.headings) if document.options.want_headings else (),
         text=extract.text,
         language=extract.language or meta.first("content-language", "og:locale"),
         description=meta.first("description", "og:description", "dc.description"),

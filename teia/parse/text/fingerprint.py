@@ -31,7 +31,7 @@ class Fingerprints:
 def fingerprints(payload: bytes, text: str, url: str = "", digest: str = "") -> Fingerprints:
     """Return the fingerprints of a page; `digest` is that of the payload, if it is known already."""
     digest = digest or hashlib.sha256(payload).hexdigest()
-    plain = normal_octets(text)
+    plain = normal_octets(text) if text else b""
     if not plain:
         return Fingerprints(digest, "", 0)
     text_digest = hashlib.sha256(plain).hexdigest()

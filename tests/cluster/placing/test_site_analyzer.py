@@ -11,7 +11,7 @@ from teia.cluster.members.session import NodeState
 from teia.cluster.placing.site_analyzer import Analyzer
 from teia.cluster.placing.site_strategies import Rtt, SiteNote
 from teia.config.sections import PlacementSettings
-from teia.crawler.child.messages import FoundLink, ReadResult, in_columns
+from teia.crawler.child.messages import ReadResult, in_columns
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.move_site import MovedSite
 from teia.frontier.cell.rows import QueuedUrl
@@ -138,10 +138,10 @@ def test_a_page_is_measured_with_its_requisites() -> None:
     page.result = ReadResult(
         links=in_columns(
             [
-                FoundLink(HOST, 901, "/style.css", 1, "", BY_REQUISITE),
-                FoundLink("img.casa.test", 902, "/big.png", 1, "", BY_REQUISITE),
-                FoundLink("cdn.test", 903, "/other.js", 1, "", BY_REQUISITE),
-                FoundLink(HOST, 904, "/next", 1, "", BY_LINK),
+                (HOST, 901, "/style.css", 1, "", BY_REQUISITE),
+                ("img.casa.test", 902, "/big.png", 1, "", BY_REQUISITE),
+                ("cdn.test", 903, "/other.js", 1, "", BY_REQUISITE),
+                (HOST, 904, "/next", 1, "", BY_LINK),
             ]
         )
     )
@@ -156,7 +156,7 @@ def test_a_page_is_measured_with_its_requisites() -> None:
 def test_a_requisite_that_never_comes_does_not_end_the_measuring() -> None:
     desk = Desk(minimum_kb_s=10.0, pages=1, with_requisites=True)
     page = desk.begin(1.0, 1.0)
-    page.result = ReadResult(links=in_columns([FoundLink(HOST, 901, "/known.css", 1, "", BY_REQUISITE)]))
+    page.result = ReadResult(links=in_columns([(HOST, 901, "/known.css", 1, "", BY_REQUISITE)]))
     desk.analyzer.note_end(page)
     assert desk.accepts()
     desk.fetch(1.0, 1.0)
