@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -42,8 +42,12 @@ def measure(
     folder: Path,
     limit_s: float,
     exits: Collection[int] = (0,),
+    on_sample: Callable[[float, int], None] | None = None,
 ) -> Cost:
-    """Run a command in a folder; raise an error with its last output if it fails or takes too long."""
+    """Run a command in a folder; raise an error with its last output if it fails or takes too long.
+
+    `on_sample` gets the seconds since the start and the memory, some times a second.
+    """
     with tempfile.TemporaryFile() as output:
         began = time.monotonic()
         process = subprocess.Popen(
@@ -55,7 +59,7 @@ def measure(
             start_new_session=True,
         )
         try:
-            cost, status = _watch(process.pid, began, limit_s)
+            cost, status = _watch(process.pid, began, limit_s, on_sample)
         finally:
             _kill_session(process.pid)
         process.returncode = status  # reaped by _watch
@@ -66,7 +70,7 @@ def measure(
         return replace(cost, output_tail=output_tail)
 
 
-def _watch(pid: int, began: float, limit_s: float) -> tuple[Cost, int]:
+def _watch(pid: int, began: float, limit_s: float, on_sample: Callable[[float, int], None]) -> tuple[Cost, int]:
     cpu_s_of: dict[int, float] = {}
     peak_rss_bytes = 0
     while True:
@@ -78,7 +82,10 @@ def _watch(pid: int, began: float, limit_s: float) -> tuple[Cost, int]:
         if time.monotonic() > began + limit_s:
             _kill_session(pid)
         processes = _session(pid)
-        peak_rss_bytes = max(peak_rss_bytes, sum(rss_bytes for _, rss_bytes in processes.values()))
+        rss_bytes = sum(each for _, each in processes.values())
+        peak_rss_bytes = max(peak_rss_bytes, rss_bytes)
+        if on_sample is not None:
+            on_sample(time.monotonic() - began, rss_bytes)
         cpu_s_of.update({member: cpu_s for member, (cpu_s, _) in processes.items()})
         time.sleep(SAMPLE_S)
 

@@ -114,13 +114,20 @@ def serving(folder: Path, trees: Mapping[str, Path]) -> Iterator[Site]:
         (folder / "www" / name).symlink_to(tree)
     links = "".join(f'<li><a href="/{link}">{link}</a></li>' for name in trees for link in _entries(name, trees[name]))
     (folder / "www" / "index.html").write_text(f"<!DOCTYPE html><title>Documentation</title><ul>{links}</ul>", "utf-8")
+    with serving_nginx(folder, _CONFIGURATION) as port:
+        yield Site(f"http://127.0.0.1:{port}/", folder / "access.log")
+
+
+@contextmanager
+def serving_nginx(folder: Path, configuration: str) -> Iterator[int]:
+    """Run nginx with a configuration, in which `{folder}` and `{port}` are filled in; yield the port."""
     port = _free_port()
-    (folder / "nginx.conf").write_text(_CONFIGURATION.format(folder=folder, port=port), "utf-8")
+    (folder / "nginx.conf").write_text(configuration.format(folder=folder, port=port), "utf-8")
     command = [str(_nginx()), "-p", str(folder), "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _wait_for(port, process, folder / "error.log")
-        yield Site(f"http://127.0.0.1:{port}/", folder / "access.log")
+        yield port
     finally:
         process.terminate()
         process.wait(START_S)

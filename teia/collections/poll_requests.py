@@ -253,7 +253,7 @@ async def announce(reports: CrawlReports, name: str, clock: Clock) -> None:
 def write_account(reports: CrawlReports, series: SeriesWriter, crawl: Crawl, clock: Clock, seconds: float) -> None:
     """Write a crawl's account and its current activity; on a full disk the last one stays until there is room."""
     summary = summarize(crawl, seconds)
-    account = {**asdict(summary), "live": crawl.live.account(crawl.queues.values(), clock)}
+    account = {**asdict(summary), "live": crawl.live.account(crawl.queues.values(), clock, crawl.finished_hosts)}
     with suppress(DiskFull):
         reports.write_account(crawl.name, account, clock.now_s())
         series.note(summary, clock.now_s())

@@ -501,13 +501,16 @@ class Committer:
     def _store_robots(self, cell: Cell, visit: ActiveVisit) -> None:
         """Store an origin's robots.txt; one that came from another host is not stored, but fetched again next run."""
         queue, item = visit.queue, visit.item
-        # Without a number the host has no row: only its robots.txt was requested.
-        if not visit.is_final_robots or split(f"{item.origin}/").host != queue.host or not queue.host_id:
+        if not visit.is_final_robots or split(f"{item.origin}/").host != queue.host:
+            return
+        # The host may have left memory before its robots.txt was requested again. Without a row it never had a URL.
+        host_id = queue.host_id or cell.frontier.find_host(queue.host)
+        if not host_id:
             return
         status = visit.fetched.status if visit.fetched is not None else 0
         body = visit.result.payload if visit.result is not None else b""
         now_s = self._clock.now_s()
-        cell.frontier.store_robots(queue.host_id, queue.host, item.origin, now_s, visit.outcome, status, body)
+        cell.frontier.store_robots(host_id, queue.host, item.origin, now_s, visit.outcome, status, body)
 
     def _gather(self, cell: Cell, links: dict[int, dict[LinkKey, FoundUrl]], visit: ActiveVisit) -> None:
         """Merge a page's links by cell; a link that occurs twice in a group is one row with a higher count."""

@@ -54,8 +54,8 @@ from teia.parse.children.pool import ChildPool, LostAnswer
 from teia.records import Command, Fetched, Outcome
 from teia.urls import Parts, split
 
-TICK_S, BRISK_TICK_S, BRISK_S = 0.01, 0.001, 0.1
-"""Tick lengths: a host without a delay is requested again within a brisk tick; ticks stay brisk for `BRISK_S`."""
+TICK_S = 0.01
+"""Longest time between two ticks: delays that have ended are noticed then. Answers and commits cause a tick earlier."""
 
 MAX_IN_FLIGHT, MAX_UNCOMMITTED, REFUSED_PER_TICK = 2_000, 2_048, 64
 GRACE_S, READ_S, SETTLE_S, COMMIT_S = 5.0, 4.0, 6.0, 30.0
@@ -66,8 +66,8 @@ disk; and for a commit that does not end.
 """
 
 DISK_RETRY_S, DISK_CHECK_S = 5.0, 1.0
-FORGET_EVERY_S = 60.0
-"""Interval at which hosts whose delay has ended are dropped from memory; there may be 100,000 of them."""
+FORGET_EVERY_S = 10.0
+"""Interval at which servers and addresses whose delay has ended are dropped from memory; there may be 20,000."""
 
 CHILDREN_ADVICE = (
     "check the free memory of the machine, its log for killed processes, the limit of open files and the setting"
@@ -109,7 +109,8 @@ class Crawler:
         self._resolving: set[asyncio.Task[None]] = set()
         self._failure: TeiaError | None = None
         self._disk_retry_at = 0.0
-        self._brisk_until = 0.0
+        self._next_tick: asyncio.Future[None] | None = None
+        self._is_dispatch_planned = False
         self._grace_s, self._read_s = GRACE_S, READ_S
         self._has_trouble = False
         self._is_stuck = False
@@ -140,13 +141,32 @@ class Crawler:
                 crawl.start(self._clock.ticks_s())
             while not self._stopping and any(crawl.state.is_active for crawl in self.crawls):
                 self._tick()
-                await asyncio.sleep(BRISK_TICK_S if self._clock.ticks_s() < self._brisk_until else TICK_S)
+                await self._pause()
             await self._wind_up()
         finally:
             # A commit that hangs would keep the process from ending.
             self._thread.shutdown(wait=not self._is_stuck)
         if self._failure is not None:
             raise self._failure
+
+    async def _pause(self) -> None:
+        """Wait for the next tick."""
+        self._next_tick = asyncio.get_running_loop().create_future()
+        timer = asyncio.get_running_loop().call_later(TICK_S, self._wake)
+        try:
+            await self._next_tick
+        finally:
+            timer.cancel()
+
+    def _wake(self) -> None:
+        """Tick now: something has happened that the next tick would find."""
+        if self._next_tick is not None and not self._next_tick.done():
+            self._next_tick.set_result(None)
+
+    def _wake_if_idle(self) -> None:
+        """Tick now for a host that can be requested, unless an answer comes soon, which has the same effect."""
+        if not self._fetcher.in_flight:
+            self._wake()
 
     def stop(self) -> None:
         """Start no more requests, let those under way end, commit, return from `run`."""
@@ -231,7 +251,15 @@ class Crawler:
                 self._robots.awaited.difference_update(request.origin for request in queue.prerequisites)
                 queue.prerequisites.clear()
 
+    def _dispatch_soon(self) -> None:
+        self._is_dispatch_planned = False
+        self._dispatch(self._clock.ticks_s())
+
     def _dispatch(self, now: float) -> None:
+        parse, pool = self.crawls[0].config.parse, self._pool
+        # Requests that are started here change nothing in the pool.
+        if pool.is_probing or pool.waiting >= parse.waiting_pages or pool.waiting_bytes >= parse.waiting_bytes:
+            return
         while self._has_room():
             queue = self._schedule.next_host(now)
             if queue is None:
@@ -239,15 +267,13 @@ class Crawler:
             self._serve(queue, now)
 
     def _has_room(self) -> bool:
-        parse = self.crawls[0].config.parse
-        return (
-            not self._stopping
-            and not self._pool.is_probing
-            and self._fetcher.in_flight < self.own_timeouts.cap
-            and self._pool.waiting < parse.waiting_pages
-            and self._pool.waiting_bytes < parse.waiting_bytes
-            and sum(len(crawl.uncommitted) for crawl in self.crawls if crawl.failure is None) < MAX_UNCOMMITTED
-        )
+        if self._stopping or self._fetcher.in_flight >= self.own_timeouts.cap:
+            return False
+        uncommitted = 0
+        for crawl in self.crawls:
+            if crawl.failure is None:
+                uncommitted += len(crawl.uncommitted)
+        return uncommitted < MAX_UNCOMMITTED
 
     # -- a URL goes out ------------------------------------------------------------------------------------
 
@@ -355,6 +381,7 @@ class Crawler:
                 await self._destinations.find(queue.host, port)
             finally:
                 self._schedule.put_back(queue)
+                self._wake_if_idle()
 
         task = asyncio.get_running_loop().create_task(find())
         self._resolving.add(task)
@@ -399,11 +426,9 @@ class Crawler:
         if fetched.status in {429, 503} and back_off_s == 0:
             back_off_s = self._schedule.politeness.back_off(visit.queue.server, now, self._rng.random())
         visit.delay_s = self._schedule.end_request(visit.queue, visit.address, visit.started, now, back_off_s)
-        if visit.delay_s == 0:
-            self._brisk_until = now + BRISK_S
         address = self._schedule.politeness.address(visit.address)
         # For the ledger: written with the next group, before the visit itself.
-        crawl.note_delay(visit.queue.server, address, now, self._clock.now_s())
+        crawl.note_delay(visit.queue.server, address)
         crawl.note_answer(visit, address, now)
         # Cut off by the stop itself: the URL is still queued on disk.
         if self._stopping and fetched.outcome == Outcome.SYSTEM:
@@ -418,6 +443,10 @@ class Crawler:
             self._conclude(crawl, visit)
         else:
             self._submit(crawl, visit, "robots" if visit.item.purpose == "robots" else "page")
+        # A host without a delay is requested again at once; one dispatch serves all answers that came together.
+        if not self._is_dispatch_planned:
+            self._is_dispatch_planned = True
+            asyncio.get_running_loop().call_soon(self._dispatch_soon)
 
     def accept_answer(self, crawl: Crawl, visit: ActiveVisit, fetched: Fetched) -> None:
         """Accept an answer that did not come from the page's own server (proxy_collector.py)."""
@@ -509,12 +538,16 @@ class Crawler:
         """Apply a robots.txt answer, and wake the hosts that waited for it."""
         visit.is_final_robots = True
         origin = visit.item.origin
-        rules = self._robots.learn(origin, visit.outcome, status, body, self._clock.now_s(), visit.detail)
         host = split(f"{origin}/").host
+        is_stored = host == visit.queue.host and bool(visit.queue.host_id)
+        rules = self._robots.learn(
+            origin, visit.outcome, status, body, self._clock.now_s(), visit.detail, is_stored=is_stored
+        )
         self._apply_crawl_delay(origin, rules)
-        crawl.note_delay(self._schedule.politeness.server(host), None, self._clock.ticks_s(), self._clock.now_s())
+        crawl.note_delay(self._schedule.politeness.server(host), None)
         crawl.add_sitemaps(rules.sitemaps, origin)
         self._wake_all(host)
+        self._wake_if_idle()
 
     def _load_robots(self, origin: str, requested_s: float, outcome: str, status: int, body: bytes) -> None:
         """Apply a robots.txt that an earlier run stored, unless this run has fetched it from the server.
@@ -524,7 +557,7 @@ class Crawler:
         if outcome == Outcome.DNS:
             return
         if self._robots.rules_of(origin, requested_s) is None and origin not in self._robots.awaited:
-            rules = self._robots.learn(origin, outcome, status, body, requested_s)
+            rules = self._robots.learn(origin, outcome, status, body, requested_s, is_stored=True)
             self._apply_crawl_delay(origin, rules)
 
     def _apply_crawl_delay(self, origin: str, rules: RobotsRules) -> None:
@@ -542,6 +575,8 @@ class Crawler:
         visit.verdict = verdict_of(visit, crawl.config, self._rng)
         crawl.live.conclude(visit)
         crawl.conclude(visit, self._clock.ticks_s())
+        if crawl.has_whole_group and not crawl.is_committing:
+            self._wake()
 
     def _note_resolution(self, visit: ActiveVisit) -> None:
         """Note whether a host has an address: the end of the crawl need not wait for a host without one."""
@@ -557,20 +592,23 @@ class Crawler:
         if crawl.is_committing or crawl.failure is not None or now < self._disk_retry_at or not crawl.wants_commit(now):
             return
         crawl.is_committing = True
-        group = crawl.take_group(now)
+        group = crawl.take_group(now, self._clock.now_s())
         future = asyncio.get_running_loop().run_in_executor(self._thread, crawl.committer.commit, group)
         # The callback runs on the loop again, so that no lock is needed.
         future.add_done_callback(lambda done: self._handle_commit(crawl, done))
 
     def _handle_commit(self, crawl: Crawl, done: asyncio.Future[CommitResult]) -> None:
         crawl.is_committing = False
+        self._wake()
         error = done.exception()
         if error is None:
             self._commits += 1
             result = done.result()
             for row in result.robots:
                 self._load_robots(*row)
-            crawl.apply_commit(result, self._schedule, self._clock)
+            for host in crawl.apply_commit(result, self._schedule, self._clock):
+                if not any(host in each.queues for each in self.crawls):
+                    self._robots.forget(host)
             self._submit_released(crawl)
             return
         if isinstance(error, DiskFull):
@@ -618,7 +656,7 @@ class Crawler:
                 return
             for crawl in self.crawls:
                 self._maybe_commit(crawl, self._clock.ticks_s())
-            await asyncio.sleep(TICK_S)
+            await self._pause()
 
     def _has_uncommitted(self) -> bool:
         if any(crawl.is_committing for crawl in self.crawls):

@@ -63,6 +63,10 @@ class Ownership(Protocol):
     def cells_move(self) -> bool:
         """True if another machine may take over a cell, whose archive must then be whole without other cells."""
 
+    @property
+    def forgets_hosts(self) -> bool:
+        """True if hosts without work leave memory; a site that moves must take along the delays of all its hosts."""
+
     def owns(self, host: str) -> bool:
         """Tell whether this machine requests a host."""
 
@@ -96,6 +100,7 @@ class OneMachine:
     waits_for_every_commit = False
     gets_forwarded_signals = False
     cells_move = False
+    forgets_hosts = True
 
     def owns(self, host: str) -> bool:  # noqa: ARG002
         return True

@@ -118,7 +118,7 @@ class ProxyCollector:
         signals = crawl.config.signals
         self._caches = {name: CacheProxy(*at) for name, at in read_caches(signals.proxy, signals.caches).items()}
         self._second_s = clock.factor if isinstance(clock, FastClock) else 1.0  # the cache uses real seconds
-        self._waiting: dict[CacheRequest, int] = {}
+        self._waiting: dict[CacheRequest, tuple[int, HostQueue]] = {}
         self._requested: OrderedDict[str, float] = OrderedDict()
 
     # -- announcements in ----------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class ProxyCollector:
         if self._crawl.state is not CrawlState.RUNNING:
             return
         # A copy, because `_consider` changes the dictionary.
-        for wanted, ticks in list(self._waiting.items()):
+        for wanted, (ticks, _) in list(self._waiting.items()):
             cache = self._cache_of(wanted)
             if cache is None or cache.has_room:
                 self._consider(wanted, ticks + 1)
@@ -194,7 +194,9 @@ class ProxyCollector:
 
     def _consider(self, wanted: CacheRequest, ticks: int) -> None:
         """Request a page from the cache, unless that is not allowed, or not yet."""
-        self._waiting.pop(wanted, None)
+        waited = self._waiting.pop(wanted, None)
+        if waited is not None:
+            waited[1].users -= 1
         item, refresh = wanted.item, self._crawl.committer.refresh
         if not wanted.is_known and refresh is not None and refresh.is_full:
             self._announced.count("refused")
@@ -209,7 +211,9 @@ class ProxyCollector:
             if decision is RobotsDecision.GO:
                 self._request(wanted, queue)
             elif decision is RobotsDecision.LATER and ticks < ROBOTS_TICKS:
-                self._waiting[wanted] = ticks
+                # The host stays in memory until then, and with it the rules that are read from disk.
+                queue.users += 1
+                self._waiting[wanted] = (ticks, queue)
             else:
                 self._announced.count("refused")
 

@@ -7,7 +7,7 @@ request like any other and waits for its own server; the final answer holds for 
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -16,7 +16,7 @@ from teia.fetch.robots import RobotsRules, parse_robots, rules_from_answer
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import QueuedUrl
 from teia.records import Outcome
-from teia.urls import key_of
+from teia.urls import key_of, split
 
 # Origins in memory; those whose answer is oldest are dropped first, and read from disk or fetched again.
 REMEMBERED = 100_000
@@ -40,13 +40,14 @@ class OriginRobots:
 
     `was_used`: the rules of an unreachable file have refused some URL. Until then they do not expire. Otherwise a
     server whose delay is longer than the rules' lifetime would be requested for robots.txt forever, and for nothing
-    else.
+    else. `is_stored`: the frontier has the answer on disk.
     """
 
     rules: RobotsRules
     requested_s: float
     outcome: str
     detail: str = ""
+    is_stored: bool = False
     was_used: bool = False
 
     @property
@@ -67,6 +68,8 @@ class RobotsCache:
         self._courtesy = courtesy
         self._limits = limits
         self._known: OrderedDict[str, OriginRobots] = OrderedDict()
+        self._origins: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
+        """The known origins of each host."""
         self.awaited: set[str] = set()
         """Origins whose robots.txt is being fetched; their URLs wait for it."""
 
@@ -87,7 +90,15 @@ class RobotsCache:
         return None if is_old else known
 
     def learn(
-        self, origin: str, outcome: str, status: int, body: bytes, requested_s: float, detail: str = ""
+        self,
+        origin: str,
+        outcome: str,
+        status: int,
+        body: bytes,
+        requested_s: float,
+        detail: str = "",
+        *,
+        is_stored: bool = False,
     ) -> RobotsRules:
         """Store the rules from an answer, which came from the server or from disk, and return them."""
         self.awaited.discard(origin)
@@ -96,10 +107,25 @@ class RobotsCache:
         agent, limit = self._courtesy.user_agent, self._limits.robots_bytes
         earlier = None if previous is None else previous.rules
         rules = rules_from_answer(outcome, status, body, agent, earlier, requested_s, limit)
-        self._known[origin] = OriginRobots(rules, requested_s, outcome, detail)
+        self._known[origin] = OriginRobots(rules, requested_s, outcome, detail, is_stored)
+        if previous is None:
+            self._origins[split(f"{origin}/").host] += (origin,)
         if len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
+            self._drop(next(iter(self._known)))
         return rules
+
+    def _drop(self, origin: str) -> None:
+        del self._known[origin]
+        host = split(f"{origin}/").host
+        others = tuple(each for each in self._origins.pop(host) if each != origin)
+        if others:
+            self._origins[host] = others
+
+    def forget(self, host: str) -> None:
+        """Drop the rules of a host that no crawl has in memory any more; they are read from disk when it comes back."""
+        for origin in self._origins.get(host, ()):
+            if self._known[origin].is_stored:
+                self._drop(origin)
 
     @staticmethod
     def prerequisite(origin: str, since_s: float) -> QueuedUrl:

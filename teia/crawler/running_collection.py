@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil
@@ -88,8 +89,25 @@ class RunCounts:
     links: int = 0
     archive_records: int = 0
     urls_new: int = 0
+    hosts: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     failed_seeds: dict[str, str] = field(default_factory=dict)
+
+
+class HostSet:
+    """Numbers of hosts by cell, in a bit each: there may be millions, and their numbers are consecutive."""
+
+    def __init__(self) -> None:
+        self._bits: defaultdict[int, bytearray] = defaultdict(bytearray)
+
+    def add(self, cell: int, host_id: int) -> bool:
+        """Add a host; return whether it is new."""
+        bits, (octet, bit) = self._bits[cell], divmod(host_id, 8)
+        if octet >= len(bits):
+            bits.extend(bytes(octet + 1 - len(bits)))
+        is_new = not bits[octet] >> bit & 1
+        bits[octet] |= 1 << bit
+        return is_new
 
 
 class Crawl:
@@ -117,6 +135,8 @@ class Crawl:
         """Error that ended the crawl, if only the user can fix it."""
         self.counts = RunCounts()
         self.queues: dict[str, HostQueue] = {}
+        """The hosts in memory: those that have URLs, visits under way, or something to wait for."""
+        self._met_hosts = HostSet()
         self.uncommitted: list[ActiveVisit] = []
         self.is_committing = False
         self._starts = starts
@@ -125,7 +145,7 @@ class Crawl:
         self._low_buffers: dict[HostQueue, None] = {}
         self._is_short_of_urls = False
         self._held_back: set[HostQueue] = set()
-        self._delays: dict[tuple[str, str], DelayEntry] = {}
+        self._delays: dict[tuple[str, str], DelayTarget] = {}
         self._held: list[HostQueue] = []
         self._parked: list[tuple[HostQueue, str]] = []
         self.budgets = Budgets()
@@ -319,6 +339,7 @@ class Crawl:
 
     def note_start(self, visit: ActiveVisit) -> None:
         self._open_visits += 1
+        visit.queue.users += 1
         self.open_pages += visit.item.purpose == "page"
         for each in self.ownership.observers:
             each.note_start(visit)
@@ -326,6 +347,7 @@ class Crawl:
     def forget(self, visit: ActiveVisit) -> None:
         """Forget a visit that was committed, or that a stop cut off; the URL of the latter is still queued on disk."""
         self._open_visits -= 1
+        visit.queue.users -= 1
         self.open_pages -= visit.item.purpose == "page"
         if self.content_seen is not None:
             self.content_seen.end(visit)
@@ -337,11 +359,11 @@ class Crawl:
             self._oldest = now
         self.uncommitted.append(visit)
 
-    def note_delay(self, server: DelayTarget, address: DelayTarget | None, now: float, now_s: float) -> None:
-        """Remember delays that have begun or grown, for the ledger."""
-        self._delays["server", server.name] = delay_entry("server", server, now, now_s)
+    def note_delay(self, server: DelayTarget, address: DelayTarget | None) -> None:
+        """Remember delays that have begun or grown; the next group writes them to the ledger."""
+        self._delays["server", server.name] = server
         if address is not None:
-            self._delays["address", address.name] = delay_entry("address", address, now, now_s)
+            self._delays["address", address.name] = address
 
     # -- hosts ---------------------------------------------------------------------------------------------
 
@@ -352,12 +374,31 @@ class Crawl:
             cell = self.committer.cell_number(name)
             main = self.aliases.main_name(name)
             server = schedule.politeness.server(main or name)  # two names of one site are one server
-            queue = HostQueue(name, host_id, cell, self.number, server, alias_of=main, order=self._host_order)
+            queue = HostQueue(name, 0, cell, self.number, server, alias_of=main, order=self._host_order)
             self.queues[name] = queue
             self.ownership.add_host(queue, schedule)
-        elif host_id:
+        if host_id and host_id != queue.host_id:
             queue.host_id = host_id
+            self.counts.hosts += self._met_hosts.add(queue.cell, host_id)
         return queue
+
+    @property
+    def finished_hosts(self) -> int:
+        """Number of hosts that had work in this run and have left memory."""
+        return max(0, self.counts.hosts - len(self.queues))
+
+    def _forget_finished(self, hosts: Iterable[HostQueue]) -> list[str]:
+        """Let hosts without work leave memory; return their names. New URLs bring a host back, as a restart does."""
+        if not self.ownership.forgets_hosts:
+            return []
+        finished = []
+        for queue in hosts:
+            is_awaited = queue in self._low_buffers or queue in self._held_back
+            if queue.is_finished and not is_awaited and self.queues.get(queue.host) is queue:
+                del self.queues[queue.host]
+                self.budgets.forget(queue.host)
+                finished.append(queue.host)
+        return finished
 
     def queue_prerequisite(self, request: QueuedUrl, schedule: HostSchedule) -> None:
         """Queue a prerequisite (a redirected robots.txt) at its host, ahead of its pages."""
@@ -376,6 +417,7 @@ class Crawl:
         for later in (self._later, self._later_if_active):
             while later and later[0][0] <= now:
                 queue = heapq.heappop(later)[2]
+                queue.users -= 1
                 queue.exhausted = False
                 self.refill_if_low(queue)
         if self.ownership.tick(now):
@@ -397,12 +439,7 @@ class Crawl:
         wanted = True if self._group is not None else self.ownership.wants_commit(now)
         if wanted is not None:
             return wanted
-        if len(self.uncommitted) >= commit.every_pages:
-            return True
-        # Then nothing would be gained by waiting for more visits.
-        waiting = 0 if self.content_seen is None else self.content_seen.waiting
-        nothing_else_is_under_way = self._open_visits - waiting == len(self.uncommitted)
-        if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= commit.every_s):
+        if self.has_whole_group or (self.uncommitted and now - self._oldest >= commit.every_s):
             return True
         waits = self._seeds or self._parked or self._must_reevaluate or self._must_propagate
         is_time_to_fill = bool(self._low_buffers) and now - self.last_group >= commit.every_s
@@ -410,6 +447,13 @@ class Crawl:
         for planner in (self.committer.pagerank, self.committer.refresh):
             waits = waits or (planner is not None and planner.has_pending_work)
         return bool(waits or self.committer.pending_work()) and now - self.last_group >= REFILL_PAUSE_S
+
+    @property
+    def has_whole_group(self) -> bool:
+        """True if nothing would be gained by waiting for more visits: they are many, or no others are under way."""
+        waiting = 0 if self.content_seen is None else self.content_seen.waiting
+        is_last = self._open_visits - waiting == len(self.uncommitted)
+        return bool(self.uncommitted) and (is_last or len(self.uncommitted) >= self.config.commit.every_pages)
 
     @property
     def has_uncommitted(self) -> bool:
@@ -432,11 +476,12 @@ class Crawl:
             not self._open_visits and not self.is_committing and not self.has_uncommitted
         )
 
-    def take_group(self, now: float) -> CommitGroup:
+    def take_group(self, now: float, now_s: float) -> CommitGroup:
         """Hand over the waiting results; a failed group is handed over again, and newer results wait for the next."""
         self.last_group = now
         if self._group is None:
-            self._group = CommitGroup(self.uncommitted, seeds=self._seeds, delays=list(self._delays.values()))
+            delays = [delay_entry(kind, target, now, now_s) for (kind, _), target in self._delays.items()]
+            self._group = CommitGroup(self.uncommitted, seeds=self._seeds, delays=delays)
             self._group.parked, self._group.courtesy = self._parked, self._courtesy
             self.uncommitted, self._seeds, self._delays, self._parked, self._courtesy = [], [], {}, [], None
         if self._group.refills:  # the last commit failed, so these hosts still need URLs
@@ -464,11 +509,15 @@ class Crawl:
             return frozenset(queue.loaded)
         return frozenset(queue.loaded.difference(item.key for item in queue.buffer))
 
-    def apply_commit(self, result: CommitResult, schedule: HostSchedule, clock: Clock) -> None:
-        """Apply the result of a commit: forget the visits, note new work, fill buffers."""
+    def apply_commit(self, result: CommitResult, schedule: HostSchedule, clock: Clock) -> list[str]:
+        """Apply the result of a commit: forget the visits, note new work, fill buffers.
+
+        Return the hosts that have left memory, because they have no more work.
+        """
         assert self._group is not None
+        settled = self._group.settled
         self.ownership.before_results(schedule)
-        for visit in self._group.settled:
+        for visit in settled:
             self._count(visit)
             self.forget(visit)
             visit.queue.loaded.discard(visit.item.key)
@@ -494,7 +543,8 @@ class Crawl:
         for queue in result.large_hosts:
             queue.server.is_small = False
         for name, patterns in result.blocked_patterns.items():
-            self._drop_blocked(self.queues[name], patterns)
+            if name in self.queues:
+                self._drop_blocked(self.queues[name], patterns)
         for name in self.committer.bulk.take_changed_hosts():
             self._forget_buffer(name)
         for (_, name), host_id in result.hosts.items():
@@ -516,6 +566,8 @@ class Crawl:
         if result.given_up:
             self.counts.outcomes[Outcome.TRAP] += result.given_up
         self.ownership.after_results()
+        touched = dict.fromkeys([*(visit.queue for visit in settled), *(queue for queue, _, _ in result.refilled)])
+        return self._forget_finished(touched)
 
     def _drop_blocked(self, queue: HostQueue, patterns: set[int]) -> None:
         """Drop buffered URLs of patterns that may not be fetched any more; they wait on disk."""
@@ -559,6 +611,7 @@ class Crawl:
 
     def _check_later(self, queue: HostQueue, at: float) -> None:
         later = self._later_if_active if queue.is_unresolvable else self._later
+        queue.users += 1
         heapq.heappush(later, (at, next(self._order), queue))
 
     def _count(self, visit: ActiveVisit) -> None:

@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from urllib.parse import quote
 
 from protego import Protego
@@ -40,6 +41,9 @@ MAX_LINES_TRIED = 500
 
 MAX_DELAY_S = 10 * 365 * 86_400.0
 """Longest Crawl-delay in seconds: `1e99` means "leave me alone", but must stay a time that can be added to a clock."""
+
+SHARED_LINES = 8
+"""Rules of at most so many lines share one matcher with equal ones: most hosts have no robots.txt, or a common one."""
 
 KEEP_COPY_S = 30 * 86_400.0
 """Seconds that a cached robots.txt stays valid while its server is unreachable (RFC 9309, 2.3.1.4)."""
@@ -69,7 +73,8 @@ class RobotsRules:
 
     def __post_init__(self) -> None:
         lines = ("Disallow: /",) if self.unreachable else self.lines
-        object.__setattr__(self, "_matcher", Protego.parse("\n".join(("User-agent: *", *lines))))
+        matcher = _shared_matcher(lines) if len(lines) <= SHARED_LINES else _make_matcher(lines)
+        object.__setattr__(self, "_matcher", matcher)
 
     @property
     def unreachable(self) -> bool:
@@ -77,6 +82,8 @@ class RobotsRules:
 
     def allows(self, url: str) -> bool:
         """Tell whether a *canonical* URL of this host may be fetched; /robots.txt always may (RFC 9309, 2.2.2)."""
+        if not self.lines and not self.unreachable:
+            return True  # most hosts have no robots.txt
         # Only path and query are compared. The host is left out because urllib, which protego uses, is no judge of it.
         target = _escaped(url[url.index("/", len("https://")) :])
         return self._matcher.can_fetch(f"http://h{target}", "*")
@@ -110,6 +117,12 @@ class RobotsRules:
         access = Access(fields[3])
         return rules if access is rules.access else replace(rules, access=access)
 
+
+def _make_matcher(lines: tuple[str, ...]) -> Protego:
+    return Protego.parse("\n".join(("User-agent: *", *lines)))
+
+
+_shared_matcher = lru_cache(maxsize=256)(_make_matcher)
 
 # ---- the file -------------------------------------------------------------------------------------------------------
 

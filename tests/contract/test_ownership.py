@@ -127,12 +127,12 @@ def test_a_buffer_that_is_low_waits_for_the_next_commit_unless_it_is_nearly_empt
         del queue.buffer[8:]
         crawl.refill_if_low(queue)
         assert crawl.wants_commit(100.0 + every_s / 2)
-        assert [order[0] for order in crawl.take_group(101.0).refills] == [queue]
+        assert [order[0] for order in crawl.take_group(101.0, 0.0).refills] == [queue]
 
 
 def test_a_group_whose_commit_failed_is_committed_again_at_once(owned: Owned) -> None:
     crawl = owned.crawl
-    crawl.take_group(owned.now)
+    crawl.take_group(owned.now, 0.0)
     assert crawl.wants_commit(owned.now)
 
 

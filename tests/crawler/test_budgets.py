@@ -5,8 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from teia.config.sections import LimitSettings
+from teia.crawler.budgets import SHARDS, Budgets, SiteTable
 from teia.crawler.running_collection import CrawlState
+from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.rows import QueuedUrl
+from teia.frontier.queue.politeness import DelayTarget
+from teia.frontier.queue.schedule import HostQueue
 from teia.lab.world.exchange import ServerFault, WorldAnswer
+from teia.records import Fetched
 from tests.crawler.webs import HTML, Crawled, Page, ScriptedWeb, crawl_web, html
 
 FAST: dict[str, Any] = {"courtesy__delay_s": 0.0, "sites__aliases": False, "sites__probe_after_pages": 0}
@@ -97,3 +104,30 @@ def test_registered_domain_that_fails_under_every_name_is_given_up(tmp_path: Pat
     assert crawled.crawls[0].state is CrawlState.FINISHED
     assert requests(crawled) - requests(crawled, "a.test") <= 12
     assert crawled.outcomes()["a.test/"] == "200"
+
+
+def test_the_account_of_a_site_outlives_its_hosts_in_memory() -> None:
+    """A site with a million host names of one page each would otherwise never use up its budget."""
+    budgets, limits = Budgets(), LimitSettings(pages_per_site=5)
+    for number in range(5):
+        queue = HostQueue(f"n{number}.example.test", number, 0, 0, DelayTarget("n"))
+        assert not budgets.exhausted(queue, limits)
+        item = QueuedUrl(f"http://{queue.host}/", 0, 0, 0, 0, 0.0)
+        fetched = Fetched(item.url, "200", 200, 0.0, 0.0)
+        budgets.count(ActiveVisit(queue, item, fetched=fetched, bytes_received=100), 0.0, 1.0)
+        budgets.forget(queue.host)
+    assert "registered domain" in budgets.exhausted(HostQueue("n.example.test", 9, 0, 0, DelayTarget("n")), limits)
+
+
+def test_a_table_of_sites_adds_up_and_gives_back() -> None:
+    table, sites = SiteTable(), [f"s{number}.test" for number in range(2 * SHARDS)]
+    for number, name in enumerate(sites):
+        table.add(name, number, 1000 * number)
+    for name in sites[::3]:
+        table.add(name, 1, 5_000_000_000)
+    taken = [table.take(name) for name in sites]
+    assert taken == [
+        (number + 1, 1000 * number + 5_000_000_000) if number % 3 == 0 else (number, 1000 * number)
+        for number in range(len(sites))
+    ]
+    assert table.take(sites[0]) == (0, 0)

@@ -22,7 +22,7 @@ def test_hosts_whose_buffers_a_failed_group_should_have_filled_still_need_a_refi
     crawl._group, crawl._rereads_buffers, crawl._must_reevaluate, crawl.keeps_fresh = CommitGroup(), False, False, False
     crawl._low_buffers = dict.fromkeys(queues)  # type: ignore[assignment]
     crawl.compiled = None  # type: ignore[assignment]
-    first = [order[0] for order in crawl.take_group(1.0).refills]
-    again = [order[0] for order in crawl.take_group(2.0).refills]
+    first = [order[0] for order in crawl.take_group(1.0, 0.0).refills]
+    again = [order[0] for order in crawl.take_group(2.0, 0.0).refills]
     assert first == again == queues[:REFILLS_PER_GROUP]
     assert list(crawl._low_buffers) == queues[REFILLS_PER_GROUP:]

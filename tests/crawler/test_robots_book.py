@@ -53,3 +53,16 @@ def test_prerequisite_keeps_its_origin_over_redirects() -> None:
     request = RobotsCache.prerequisite(ORIGIN, 5.0)
     hop = RobotsCache.next_hop(request, "http://b.test/r")
     assert (hop.url, hop.origin, hop.hops, hop.purpose) == ("http://b.test/r", ORIGIN, 1, "robots")
+
+
+def test_rules_of_a_host_that_leaves_memory_are_dropped_if_disk_has_them() -> None:
+    robots = book()
+    stored, elsewhere = f"{ORIGIN}:8080", "https://a.test"
+    robots.learn(ORIGIN, "404", 404, b"", 0.0, is_stored=True)
+    robots.learn(stored, "404", 404, b"", 0.0, is_stored=True)
+    robots.learn(elsewhere, "404", 404, b"", 0.0)
+    robots.learn("http://b.test", "404", 404, b"", 0.0, is_stored=True)
+    robots.forget("a.test")
+    robots.forget("a.test")
+    known = [robots.rules_of(each, 1.0) is not None for each in (ORIGIN, stored, elsewhere, "http://b.test")]
+    assert known == [False, False, True, True]

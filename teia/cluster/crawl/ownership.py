@@ -101,6 +101,10 @@ class NodeOwnership:
         self._host_waits_at = -inf
         """Time at which a host with a shorter delay than others (its owner agreed) last had to wait for a commit."""
 
+    @property
+    def forgets_hosts(self) -> bool:
+        return self.analyzer is None
+
     # -- before a request ----------------------------------------------------------------------------------
 
     def owns(self, host: str) -> bool:

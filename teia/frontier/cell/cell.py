@@ -54,7 +54,7 @@ from teia.sqlite import open_database, open_to_read, sqlite_errors, store_error
 from teia.urls import site_of, slot_of
 
 # Greatest number of host names in memory; the cache is cleared when it is full.
-HOST_CACHE = 200_000
+HOST_CACHE = 20_000
 # Lanes of a crawl that keeps nothing fresh, retries first.
 DISCOVERY = (LANE_DUE, LANE_NEW)
 

@@ -153,6 +153,11 @@ class IdentityCheck:
     again: AnswerImpression | None = None
     is_pending: bool = False
 
+    @property
+    def was_begun(self) -> bool:
+        """True if a request for it was queued, or has been answered."""
+        return self.is_pending or self.other is not None
+
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:

@@ -59,7 +59,8 @@ class HostQueue:
     needed; `is_unresolvable`: the name servers are sure of that. `alias_of` is the main name, if this host is an alias
     of it (A7). `ready_key` is its key in a heap of `HostSchedule`, while it is in one. `soft404_probe` is the answer to
     URLs that do not exist, once `is_probed`; before, `repeats` counts pages in a row that equal the one before.
-    `identity` is the comparison of answers to two User-Agents (T9).
+    `identity` is the comparison of answers to two User-Agents (T9). `users` counts its visits that are under way or not
+    committed, and the times at which it is looked at again; a host that has none of them may leave memory.
     """
 
     host: str
@@ -92,6 +93,16 @@ class HostQueue:
     repeats: int = 0
     last_simhash: int = 0
     identity: IdentityCheck | None = None
+    users: int = 0
+
+    @property
+    def is_finished(self) -> bool:
+        """True if it has no URL now and nothing in memory that its rows on disk would not restore."""
+        may_have_more = self.host_id and not self.exhausted
+        has_work = self.users or self.buffer or self.prerequisites or may_have_more
+        # Failures in a row and the check of an identity are known in memory alone.
+        must_stay = self.failures or self.parked or (self.identity is not None and self.identity.was_begun)
+        return self.state is HostState.IDLE and not has_work and not must_stay
 
     @property
     def key(self) -> tuple[int, float]:
