@@ -358,6 +358,17 @@ OpenCrawls = Callable[
 """Function that opens collections: all their cells, or those that this node owns."""
 
 
+def _collectors(
+    crawler: Crawler, fetcher: CurlFetcher, robots: RobotsCache, schedule: HostSchedule, clock: Clock, park: Park | None
+) -> AbstractAsyncContextManager[None]:
+    """Listen for announcements while the block runs, if a collection wants them; other crawls do not load the code."""
+    if not any(crawl.config.signals.socket for crawl in crawler.crawls):
+        return nullcontext()
+    from teia.crawler.proxy_collector import run_collectors
+
+    return run_collectors(crawler, fetcher, robots, schedule, clock, park)
+
+
 @asynccontextmanager
 async def open_crawler(
     root: Root,
@@ -414,12 +425,7 @@ async def open_crawler(
                     crawler = Crawler(
                         crawls, schedule, fetcher, destinations, pool, robots, clock, rng, disk, sockets.at_once
                     )
-                    collecting: AbstractAsyncContextManager[None] = nullcontext()
-                    if any(config.signals.socket for config in configs):
-                        from teia.crawler.proxy_collector import run_collectors
-
-                        collecting = run_collectors(crawler, fetcher, robots, schedule, clock, park)
-                    async with collecting:
+                    async with _collectors(crawler, fetcher, robots, schedule, clock, park):
                         yield crawler
                 # Reached only without an error. Otherwise the ledger stays open, and the next start delays every
                 # server and address.
