@@ -1,7 +1,7 @@
 """The estimate of freshness compared with the truth: twelve webs of the lab, at crawl ages of 1, 3 and 10 days.
 
     python -m bench.calibration [--seed 1] [--pages 480] [--hosts 24] [--visits 2.5] [--worlds 0,5,11] [--at-once 2]
-                                [--write FILE.md]
+                                [--results FILE.json] [--write FILE.md]
 
 The webs differ in the process of changes (Poisson, Wolf's mix), in their speed, in the validators of their servers
 (honest, or 30% that answer 304 to everything), and in sitemaps (none, or honest and lying ones). 30% of the changes are
@@ -10,6 +10,8 @@ own, so that its pages change at other times than those of the others. Frontier,
 ones; the web is in memory and the clock is turned by hand, so a seed gives the same numbers on any machine. `estimate`
 and `error` are those of `teia report freshness`, `true` is the share of captures that equal their pages at that
 instant.
+
+Finished webs are kept in `--results`, and the same command continues.
 
 A second table compares a web in which a tenth of the servers answer 304 to everything with one in which none does, with
 the same number of requests: the true freshness from the third day on.
@@ -21,11 +23,12 @@ at most 2 points, that of no web is above 5, and the lying tenth costs at most 5
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -40,6 +43,7 @@ from tests.crawler.fresh_crawls import DAY_S, FreshWeb, fresh_web, quiet_world
 AGES = (1.0, 3.0, 10.0)
 """Days of the web since the crawl began."""
 
+MEASURED = ("age", "true", "estimate", "error")
 FROM_DAY = 3.0
 INSIDE, MEAN_ERROR, WORST_ERROR, HONEST_SHARE = 0.9, 0.02, 0.05, 0.95
 
@@ -153,6 +157,23 @@ def _point(case: CalibrationCase, web: FreshWeb, age: float, slot_s: float) -> C
     return CalibrationPoint(case, age, true, found.fresh, found.error)
 
 
+def run_cases(
+    pool: Executor, cases: Sequence[CalibrationCase], sizes: Sequence[WebSize], results: Path | None = None
+) -> list[CalibrationPoint]:
+    """Run the cases that are not in the file of results yet, and add them to it one by one."""
+    done: dict[str, list[dict[str, float]]] = {}
+    if results is not None and results.exists():
+        done = json.loads(results.read_text("utf-8"))
+    keys = [f"{case.name} {astuple(size)}" for case, size in zip(cases, sizes, strict=True)]
+    left = [number for number, key in enumerate(keys) if key not in done]
+    found = pool.map(run_case, [cases[number] for number in left], [sizes[number] for number in left])
+    for number, points in zip(left, found, strict=True):
+        done[keys[number]] = [{name: getattr(point, name) for name in MEASURED} for point in points]
+        if results is not None:
+            results.write_text(json.dumps(done), "utf-8")
+    return [CalibrationPoint(case, **point) for case, key in zip(cases, keys, strict=True) for point in done[key]]
+
+
 def run_lying(frozen: float, size: WebSize, days: float = AGES[-1]) -> float:
     """Return the true freshness of a web in which a share of the servers answers 304 to everything."""
     values = CalibrationCase("Poisson", "honest", "fast").values | {
@@ -231,6 +252,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=kind, default=getattr(WebSize(), name))
     parser.add_argument("--worlds", default=",".join(map(str, range(len(CASES)))), help="numbers of the webs")
     parser.add_argument("--at-once", type=int, default=2, help="number of crawls at the same time")
+    parser.add_argument("--results", type=Path, help="file of finished webs, from which the command continues")
     parser.add_argument("--write", type=Path)
     wanted = parser.parse_args()
     size = WebSize(wanted.pages, wanted.hosts, wanted.visits, wanted.seed)
@@ -238,10 +260,8 @@ def main() -> None:
     # A seed of its own for each web, or all would have the same pages with the same luck.
     sizes = [replace(size, seed=100 * size.seed + CASES.index(case)) for case in cases]
     with ProcessPoolExecutor(wanted.at_once) as pool:
-        found = pool.map(run_case, cases, sizes)
-        lying = pool.map(partial(run_lying, size=size), (0.0, 0.1))
-        points = [point for of_case in found for point in of_case]
-        shares = list(lying)
+        points = run_cases(pool, cases, sizes, wanted.results)
+        shares = list(pool.map(partial(run_lying, size=size), (0.0, 0.1)))
     text = table(points, size, shares)
     print(text)
     if wanted.write is not None:

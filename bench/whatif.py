@@ -56,7 +56,7 @@ class WhatIfCase:
     other_policy: str
 
     def make_world(self, seed: int) -> World:
-        return quiet_world(text__paragraphs=2, **self.world, seed=seed)
+        return quiet_world(**self.world, seed=seed)
 
     @property
     def changed(self) -> list[tuple[str, dict[str, Any]]]:

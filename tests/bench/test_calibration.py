@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from bench import calibration
 from bench.calibration import (
     AGES,
     CASES,
@@ -13,6 +16,7 @@ from bench.calibration import (
     CalibrationPoint,
     WebSize,
     run_case,
+    run_cases,
     summarize,
     table,
 )
@@ -39,6 +43,27 @@ def test_there_are_twelve_webs_at_three_ages() -> None:
     assert AGES == (1.0, 3.0, 10.0)
     for name in ("process", "validators", "speed", "sitemaps"):
         assert len({getattr(case, name) for case in CASES}) == 2
+
+
+def test_a_run_that_was_interrupted_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[int] = []
+
+    def run(case: CalibrationCase, size: WebSize) -> list[CalibrationPoint]:
+        ran.append(size.seed)
+        if size.seed == 3 and len(ran) == 3:
+            raise KeyboardInterrupt
+        return [CalibrationPoint(case, 1.0, 0.8, 0.8 + size.seed / 100, 0.02)]
+
+    monkeypatch.setattr(calibration, "run_case", run)
+    sizes, results = [replace(SMALL, seed=seed) for seed in (1, 2, 3)], tmp_path / "results.json"
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(KeyboardInterrupt):
+            run_cases(pool, CASES[:3], sizes, results)
+        found = run_cases(pool, CASES[:3], sizes, results)
+    assert ran == [1, 2, 3, 3]
+    assert [(point.case, round(point.difference, 2)) for point in found] == list(
+        zip(CASES, (0.01, 0.02, 0.03), strict=False)
+    )
 
 
 def test_a_summary_says_what_is_not_reached() -> None:
