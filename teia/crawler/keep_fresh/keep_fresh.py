@@ -411,6 +411,9 @@ class Refresh:
             value = self._page_yield(host) / float(self._of_all.mean[0])
             demand = HostDemand(known, most, 0, value, self._cost(host))
             self.budget.set_demand(paced, demand, has_new=True)
+        elif not has_plan and self.budget.is_limited:
+            # Its known pages have no curve before the first plan; until then the budget of all alone limits it.
+            self.budget.set_demand(paced, None, has_new=False)
         elif is_changed:
             self.budget.set_demand(paced, paced.demand, has_new=has_new and not self.is_full)
 

@@ -257,3 +257,11 @@ def test_without_a_budget_a_live_crawl_can_divide_by_value(tmp_path: Path) -> No
         web.run(0.25, 1_800.0)
         (host, *_) = [each for each in web.refresh._hosts.values() if each.has_new_urls]
         assert web.refresh._share(host) == LEAST_SHARE
+
+
+def test_known_pages_of_a_host_without_a_plan_are_visited_within_the_budget(tmp_path: Path) -> None:
+    """A host with few pages is planned after `replan_s`; until then its requests stopped with its last new URL."""
+    world = quiet_world(pages=6, hosts=1, seed=3, text__paragraphs=2)
+    with fresh_web(world, tmp_path, refresh__budget=96, refresh__replan_s=DAY_S) as web:
+        web.run(0.4, 600.0)
+        assert len(web.taken) == pytest.approx(0.4 * 96, rel=0.1)
