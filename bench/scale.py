@@ -120,13 +120,17 @@ def _harmonic(n: Floats) -> Floats:
 def place(hosts: Hosts, visits_per_s: float, delay_s: float, chance: np.random.Generator) -> tuple[Floats, Floats]:
     """Return the pages and the visits per second of each slot: hosts go to slots by chance.
 
-    The visits of a host are in proportion to its pages, but no more than its delay allows.
+    The visits of a host are in proportion to its pages, but no more than its delay allows. Other hosts get the visits
+    that the largest cannot take, as in a plan, so that their sum is `visits_per_s`.
     """
     pages = float(hosts.pages @ hosts.count)
     sizes = hosts.pages[0] / np.arange(1, min(DRAWN_HOSTS, int(hosts.count.sum())) + 1)
     slot = chance.integers(0, SLOTS, len(sizes))
     small = max(0.0, pages - float(sizes.sum())) / SLOTS
-    per_page = visits_per_s / pages
+    # The visits left for each page of the others, if 0, 1, 2, ... of the largest hosts have all they allow.
+    at_delay = np.arange(len(sizes))
+    left = (visits_per_s - at_delay / delay_s) / (pages - (np.cumsum(sizes) - sizes))
+    per_page = float(left[np.argmax(sizes * left <= 1.0 / delay_s)])
     visits = np.bincount(slot, np.minimum(sizes * per_page, 1.0 / delay_s), minlength=SLOTS) + small * per_page
     return np.bincount(slot, sizes, minlength=SLOTS) + small, visits
 

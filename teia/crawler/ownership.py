@@ -21,10 +21,18 @@ from teia.signals.indexnow import IndexNowKey
 
 
 class KeptElsewhere(NamedTuple):
-    """The number of pages that other nodes keep fresh, and the importance of the least important of them."""
+    """The number of pages that other nodes keep fresh, and the importance of the least important of them.
+
+    `goes_first`: where a page of this node is as unimportant, the other node is the one that drops its page.
+    """
 
     pages: int = 0
     least: float = inf
+    goes_first: bool = False
+
+    def goes_after(self, least: float) -> bool:
+        """Tell whether this node's least important page goes before those of other nodes, which have reported any."""
+        return least < self.least < inf or (least == self.least < inf and not self.goes_first)
 
 
 class VisitObserver(Protocol):

@@ -104,8 +104,10 @@ class LimitShares:
             self._refreshed.clear()
         self._refreshed |= {name: node.load["kept"] for name, node in alive.items() if "kept" in node.load}
         own = self._session.node.name
-        least = min((node.load.get(LEAST_KEPT, inf) for name, node in alive.items() if name != own), default=inf)
-        return KeptElsewhere(int(sum(pages for name, pages in self._refreshed.items() if name != own)), least)
+        others = ((node.load.get(LEAST_KEPT, inf), name) for name, node in alive.items() if name != own)
+        least, node_name = min(others, default=(inf, own))
+        pages = int(sum(pages for name, pages in self._refreshed.items() if name != own))
+        return KeptElsewhere(pages, least, goes_first=least < inf and node_name < own)
 
     def spent_elsewhere(self) -> Elsewhere:
         """Return what other nodes would spend of the budget at each price, as they report.

@@ -7,10 +7,11 @@ page for its revisits; where all pages have the same weight, it is the number of
 
 Between nodes the same happens in two steps. Each node reports the importance of its least important page. A node with
 a URL that is clearly more important than that page of another node fetches the URL, so that one page too many is kept.
-The node with the least important page of all then drops it. So nodes need no messages beyond their sessions. A node
-that dies between the steps leaves at most one page too many for each other node.
+The node with the least important page of all then drops it; of nodes with equally important ones, the first by name.
+So nodes need no messages beyond their sessions. A node that dies between the steps leaves at most one page too many for
+each other node.
 
-Everything but `give_way` runs in the planning thread.
+`find` runs in the planning thread, all else in the commit thread, which also forgets hosts that left.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh
 from teia.crawler.open_cell import Cell, Touched
+from teia.crawler.ownership import KeptElsewhere
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import RowKey
@@ -83,6 +85,13 @@ class SwapFinder:
         """Importance of the least important page of this machine; infinite before any plan. Any thread may read it."""
         return min(list(self._least.values()), default=inf)
 
+    def note_least(self, cell: int, host_id: int, least: float) -> None:
+        """Note the importance of a host's least important page; infinite if it has none here, or no longer."""
+        if least < inf:
+            self._least[cell, host_id] = least
+        else:
+            self._least.pop((cell, host_id), None)
+
     def find(
         self,
         frontier: FrontierCell,
@@ -90,34 +99,36 @@ class SwapFinder:
         rows: Sequence[CapturedPage],
         columns: PageColumns,
         now_s: float,
-        excess: int = 0,
-        least_elsewhere: float = inf,
-    ) -> list[Swap]:
+        excess: int,
+        elsewhere: KeptElsewhere,
+    ) -> tuple[list[Swap], float]:
         """Return the pages that give way of a host, (cell, slot, host id, name), each with the URL that replaces it.
 
-        `excess` pages are kept beyond the limit; the least important page of other nodes has `least_elsewhere`.
+        `excess` pages are kept beyond the limit. The importance of the host's least important page comes second.
         """
         stored = np.where(columns.is_gone, 0.0, self._weigh(rows))
         most = max(1, int(MAX_SWAPPED_SHARE * len(rows)))
         order = np.argsort(stored, kind="stable")[: most + 1].tolist()
-        self._least[planned[0], planned[2]] = float(stored[order[0]])
-        if excess > 0 and self.least <= least_elsewhere < inf:
+        least_of_host = float(stored[order[0]])
+        others = [each for key, each in list(self._least.items()) if key != (planned[0], planned[2])]
+        least = min([least_of_host, *others])
+        if excess > 0 and elsewhere.goes_after(least):
             # One too many, because a node has taken a place: the least important page of all goes.
-            dropped = [each for each in order[: min(excess, most)] if stored[each] <= self.least]
-            return [Swap(rows[each].key, None) for each in dropped]
+            dropped = [each for each in order[: min(excess, most)] if stored[each] <= least]
+            return [Swap(rows[each].key, None) for each in dropped], least_of_host
         own = revisits.queued_urls(frontier, planned[1], planned[2], MAX_CANDIDATES)
         waiting = self._read_best(now_s) | {each.key: each for each in self._weighed((planned, url) for url in own)}
         best = heapq.nlargest(most, waiting.values(), key=lambda url: url.worth)
         pairs = zip(order[:most], best, strict=False)
         swaps = [Swap(rows[each].key, url) for each, url in pairs if url.worth > CLEARLY * stored[each]]
         is_time = not swaps and excess <= 0 and now_s - self._took_s >= TAKE_EVERY_S
-        if is_time and best and best[0].worth > CLEARLY * least_elsewhere:
+        if is_time and best and best[0].worth > CLEARLY * elsewhere.least:
             swaps, self._took_s = [Swap(None, best[0])], now_s
         # Other hosts that are planned before the next reading need other URLs.
         for _, url in swaps:
             if url is not None:
                 self._best.pop(url.key, None)
-        return swaps
+        return swaps, least_of_host
 
     def _read_best(self, now_s: float) -> dict[int, NewUrlCandidate]:
         """Return the most important URLs of all hosts."""

@@ -156,6 +156,7 @@ class PlanResult(NamedTuple):
     swaps: Sequence[Swap] = ()
     are_304s_true: bool | None = None
     demand: HostDemand | None = None
+    least: float = inf
 
 
 class PlanInputs(NamedTuple):
@@ -533,8 +534,9 @@ class Refresh:
         return queued
 
     def _store_bound(self, host: RefreshedHost, made: PlanResult) -> None:
-        """Store the freshness of a host and its bounds; for a large host, those of its last part."""
+        """Store a host's freshness, bounds and least important page; for a large host, those of its last part."""
         host.pages = made.pages
+        self._swap_finder.note_least(host.cell.number, host.host_id, made.least)
         self._validators.subtract([host.are_304s_true])
         self._validators.update([made.are_304s_true])
         host.are_304s_true = made.are_304s_true
@@ -616,12 +618,12 @@ class Refresh:
             with decode_errors(frontier):
                 trust = Trust.decode(record)
                 columns = to_columns(rows, self._weigh) if rows else None
-            swaps: list[Swap] = []
+            swaps, least = list[Swap](), inf
             if columns is not None and self.is_full:
                 planned = (host.cell.number, host.slot, host.host_id, host.name)
                 elsewhere = self._kept_elsewhere()
                 excess = self.stored_pages + elsewhere.pages - self._config.limits.pages_kept
-                swaps = self._swap_finder.find(frontier, planned, rows, columns, now_s, excess, elsewhere.least)
+                swaps, least = self._swap_finder.find(frontier, planned, rows, columns, now_s, excess, elsewhere)
             if columns is None:
                 return PlanResult(host, None, [], None, total, None)
             terms = HostTerms(slot_s, max(1.0, total / len(columns)), inputs.cost, inputs.page_yield)
@@ -635,7 +637,7 @@ class Refresh:
         policy_queue = self._make_policy_queue(columns, found, part, now_s)
         bound = compute_bound(HostEstimate(pages, found, plan.priors, unproven), plan.slot_s, now_s, before=host.bound)
         moves, are_true = due_time_changes(columns, interval_s), are_304s_true(trust, columns.histories)
-        return PlanResult(host, plan, moves, after, total, policy_queue, bound, swaps, are_true, part.demand)
+        return PlanResult(host, plan, moves, after, total, policy_queue, bound, swaps, are_true, part.demand, least)
 
     def _slot_s(self, frontier: FrontierCell, host: RefreshedHost) -> float:
         """Return the time between requests to a host: as its last requests were paced, or as expected."""

@@ -93,6 +93,9 @@ def test_the_least_important_page_is_one_that_another_living_node_reports() -> N
     reports["c"] = NodeState("c", "x", load=report_kept(SimpleNamespace(stored_pages=8, least_kept=inf)))  # type: ignore[arg-type]
     made, alive = shares(*reports.values())
     assert made.kept_elsewhere() == KeptElsewhere(15, 3.0)
+    # Of two nodes with equally important pages, the first by name drops one: here a, and b knows it.
+    as_b, _ = shares(*(reports[name] for name in "bac"))
+    assert as_b.kept_elsewhere() == KeptElsewhere(15, 3.0, goes_first=True)
     del alive["b"]
     assert made.kept_elsewhere() == KeptElsewhere(15, inf)
     assert report_kept(None) == {"kept": 0.0}

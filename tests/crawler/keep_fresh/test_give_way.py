@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from functools import partial
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,35 @@ def test_a_page_gives_way_to_a_url_of_another_node(tmp_path: Path) -> None:
         dropped = [each for cell in poor.crawl.committer.cells for each in urls(cell.frontier, "outcome = 'budget'")]
         assert len(dropped) >= 1
         assert rich.refresh.stored_pages + poor.refresh.stored_pages == before
+
+
+def test_the_least_important_page_of_a_lost_cell_is_no_longer_reported(tmp_path: Path) -> None:
+    """Other nodes would wait forever for this one to drop a page that it no longer has."""
+    with fresh_web(quiet_world(pages=30, hosts=1, seed=3, sites__theta=0.0), tmp_path, limits__pages_kept=KEPT) as web:
+        web.run(1, SLOT_S)
+        assert web.refresh.least_kept < inf
+        for cell in web.crawl.committer.cells:
+            web.refresh.forget_hosts(cell.number)
+        assert web.refresh.least_kept == inf
+
+
+def test_of_equally_important_pages_of_two_nodes_one_gives_way(tmp_path: Path) -> None:
+    """A third node has taken one place; both of these nodes dropped a page for it."""
+    world, limit = quiet_world(pages=30, hosts=1, seed=4, sites__theta=0.0), 3 * KEPT
+    with (
+        fresh_web(world, tmp_path / "first", limits__pages_kept=limit) as first,
+        fresh_web(world, tmp_path / "second", limits__pages_kept=limit) as second,
+    ):
+        for web in (first, second):
+            web.refresh._kept_elsewhere = lambda: KeptElsewhere(2 * KEPT)
+            web.run(1, SLOT_S)
+        kept, least = first.refresh.stored_pages, first.refresh.least_kept
+        assert (kept, least) == (second.refresh.stored_pages, second.refresh.least_kept)
+        one_too_many = limit - kept + 1
+        for web, goes_first in ((first, False), (second, True)):
+            web.refresh._kept_elsewhere = partial(KeptElsewhere, one_too_many, least, goes_first)
+            web.run(0.25, SLOT_S)
+        assert (first.refresh.stored_pages, second.refresh.stored_pages) == (kept - 1, kept)
 
 
 def test_all_pages_of_a_host_that_give_way_do_so_in_one_transaction_of_each_cell(
