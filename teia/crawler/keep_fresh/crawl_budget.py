@@ -9,8 +9,9 @@ A new URL is a page without a capture, as if that were infinitely old. Its first
 (share of first visits that bring a page) x (weight of the host's pages) / (their change rate), which is the limit of
 (w/lam) q(lam age). At lower prices a host gives all the requests that politeness allows to its new URLs, beyond those
 of its known pages; at higher prices none. So one price divides the budget between hosts and between old and new. With
-`refresh.discovery = "share"`, new URLs get a fixed share instead. That is also so for policies without prices. The same
-value can divide the requests of each host without a budget (`refresh.discovery = "value"`).
+`refresh.discovery = "share"`, new URLs get a fixed share instead, and what known pages leave of theirs. That is also so
+for policies without prices. The same value can divide the requests of each host without a budget (`refresh.discovery =
+"value"`).
 
 The plan and the spending differ: hosts fail, pages are larger than expected. What was not spent is kept for CREDIT_S,
 and is spent by a lower price; what was spent too much is saved by a higher one. Beyond BURST_S nothing is requested
@@ -61,26 +62,40 @@ IMPOLITE = ("cho", "m-wolf", "uniform", "proportional", "rate-update")
 class Elsewhere(NamedTuple):
     """Reports of other nodes: the spending at each price, and the number of pages, of all of them together.
 
-    Each of the `unknown` nodes, which have reported nothing yet, is taken to be like this one.
+    Each of the `unknown` nodes, which have reported nothing yet, is taken to be like this one. `new_most` is what
+    politeness allows of hosts with new URLs, where these have a fixed share.
     """
 
     spending: Floats
     pages: float
     unknown: int = 0
+    new_most: float = 0.0
 
     @classmethod
     def sum_up(cls, reports: Iterable[Sequence[float]]) -> Elsewhere:
         """Sum up what `CrawlBudget.report` returned at other nodes."""
-        spending, pages, unknown = np.zeros(POINTS), 0.0, 0
+        spending, pages, unknown, new_most = np.zeros(POINTS), 0.0, 0, 0.0
         for report in reports:
             if len(report) < 3:
                 unknown += 1
                 continue
             first, values = int(report[1]), np.array(report[2:])
             pages += report[0]
+            # Nodes of earlier versions report nothing of new URLs.
+            in_part = min(2 * REPORTED, POINTS - first)
+            new_most += float(values[in_part:].sum())
+            values = values[:in_part]
             # Outside of the part that is reported the curve is taken as flat.
             spending += np.interp(np.arange(POINTS), first + np.arange(len(values)), values)
-        return cls(spending, pages, unknown)
+        return cls(spending, pages, unknown, new_most)
+
+    def with_unknown(self, like: Elsewhere) -> Elsewhere:
+        """Return the reports with those that are missing, each taken to be like one."""
+        return Elsewhere(
+            spending=self.spending + self.unknown * like.spending,
+            pages=self.pages + self.unknown * like.pages,
+            new_most=self.new_most + self.unknown * like.new_most,
+        )
 
 
 def nothing_elsewhere() -> Elsewhere:
@@ -220,7 +235,8 @@ def with_new(demand: HostDemand) -> DemandCurve:
 class PacedHost:
     """A host's part in the budget. `last_s` is the time of its last request, as if all had been made in time.
 
-    `phase` is a number between 0 and 1 that differs from host to host, so that not all of them begin at once.
+    `phase` is a number between 0 and 1 that differs from host to host, so that not all of them begin at once. `counted`
+    is what its last request was expected to cost.
     """
 
     phase: float
@@ -228,6 +244,7 @@ class PacedHost:
     has_new: bool = False
     curve: DemandCurve | None = None
     last_s: float | None = None
+    counted: float = 1.0
 
 
 @dataclass(slots=True)
@@ -283,20 +300,24 @@ class CrawlBudget:
             return
         self._pass_time(now_s)
         self._solved_s = now_s
-        others = self.elsewhere()
-        if others.unknown:
-            others = Elsewhere(others.spending + others.unknown * self.spending, others.pages)
+        own = Elsewhere(self.spending, self.pages, 0, 0.0 if self.terms.by_value else self._new_most)
+        others = self.elsewhere().with_unknown(own)
         budget, floor = self.settings.budget / DAY_S, self.settings.floor
-        has_new = self._new_most > 1e-12 and not self.terms.by_value
-        share = self.settings.share if has_new else 1.0
+        new_most = 0.0 if self.terms.by_value else own.new_most + others.new_most
+        share = self.settings.share if new_most > 1e-12 else 1.0
         # What is left of the budget counts for this node alone: others have their own.
         wanted = budget + float(np.clip(self._credit / CREDIT_S, -0.5 * self.per_s, self.per_s))
         self._others, self._wanted = others.spending, (1.0 - floor) * share * wanted
         level = level_for(self.spending + others.spending, self._wanted)
-        here, there = (float(np.interp(level, np.arange(POINTS), each)) for each in (self.spending, others.spending))
-        self._own = here / (here + there) if here + there > 0 else 1.0
-        of_new = min(1.0, (1.0 - share) * budget * self._own / self._new_most) if has_new else 0.0
         per_page = floor * share * budget / max(self.pages + others.pages, 1.0)
+        here, there = (
+            float(np.interp(level, np.arange(POINTS), each.spending)) + per_page * each.pages for each in (own, others)
+        )
+        # New URLs have what known pages leave, at least their own share; on all nodes the same part of what is polite.
+        left = max(wanted - here - there, (1.0 - share) * wanted)
+        of_new = min(1.0, left / new_most) if new_most > 1e-12 else 0.0
+        here, total = here + of_new * own.new_most, here + there + of_new * new_most
+        self._own = here / total if total > 0 else 1.0
         self.terms = replace(self.terms, level=level, floor=per_page, of_new=of_new)
 
     def outlook(self, host: PacedHost, now_s: float) -> BudgetOutlook:
@@ -345,18 +366,19 @@ class CrawlBudget:
         """Count requests that were handed out."""
         if not self.is_limited or not requests:
             return
+        host.counted = 1.0 if host.demand is None else host.demand.cost
+        self._spend(requests * host.counted)
         if host.demand is None:
-            self._spend(requests)
             return
         slot_s = self._slot_s(host)
         earliest_s = now_s - max(LATE_SLOTS * slot_s, LATE_S)
-        host.last_s = max((host.last_s or 0.0) + requests * slot_s, earliest_s)
-        self._spend(requests * host.demand.cost)
+        # A timetable does not wait for its slot, which may be infinite; that delays later requests by a day at most.
+        host.last_s = min(max((host.last_s or 0.0) + requests * slot_s, earliest_s), now_s + DAY_S)
 
     def correct(self, host: PacedHost, received_bytes: int) -> None:
         """Replace the expected cost of a request by the real one."""
-        if self.is_limited and self.settings.budget_unit == "bytes" and host.demand is not None:
-            self._spend(received_bytes - host.demand.cost)
+        if self.is_limited and self.settings.budget_unit == "bytes":
+            self._spend(received_bytes - host.counted)
 
     def _spend(self, amount: float) -> None:
         self._credit -= amount
@@ -370,12 +392,15 @@ class CrawlBudget:
     def report(self) -> list[float]:
         """Return what other nodes need to know: the number of pages, and the spending at prices near the present one.
 
-        A node that continues without reports of others uses their last ones. Empty without a budget.
+        Where new URLs have a fixed share, the last number is what politeness allows of hosts that have some. A node
+        that continues without reports of others uses their last ones. Empty without a budget.
         """
         if self.terms.level is None:
             return []
         first = max(0, int(self.terms.level) - REPORTED)
-        return [self.pages, float(first), *(float(f"{each:.6g}") for each in self.spending[first:][: 2 * REPORTED])]
+        values = self.spending[first:][: 2 * REPORTED].tolist()
+        values += [] if self.terms.by_value else [max(self._new_most, 0.0)]
+        return [self.pages, float(first), *(float(f"{each:.6g}") for each in values)]
 
     def account(self) -> dict[str, float]:
         """Return the budget and its price, as figures for people; empty without a budget."""

@@ -145,7 +145,9 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
             found.append((host, of_host))
     found.sort(key=lambda each: (-each[1].pages, each[0]))
     whole = combine_bounds(bound for _, bound in found)
-    notes = _notes(hiding, unproven, found, pace, top)
+    # A budget is not a delay: advice on a host's delay is by what its politeness allows.
+    polite = [(host, replace(bound, slot_s=granted_s[host])) for host, bound in found]
+    notes = _notes(hiding, unproven, polite, pace, top)
     rows = [(host, bound, pace.get(host, _NO_REQUESTS).last_day) for host, bound in found[:top]]
     return FreshnessReport(
         pages=whole.pages if whole is not None else 0,
