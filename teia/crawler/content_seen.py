@@ -35,8 +35,11 @@ from teia.urls import site_of
 MAX_WAITING_BYTES = 8 << 20
 """Bodies that wait for another answer with the same body; beyond that, answers are stored without the test."""
 
-MAX_RECENT = 8_192
-"""Number of bodies of this run of which the crawler keeps all that a child compares; about 10 MB."""
+MAX_RECENT_BYTES = 16 << 20
+"""Memory for bodies of this run of which the crawler keeps all that a child compares; those before are on disk."""
+
+RECENT_BYTES = 1_000
+"""Memory that one of them takes beside the head, the URL and the result of parsing, which may be long."""
 
 MAX_CHUNKS = 64
 """A body in more chunks is not tested: undoing the chunks would delay the loop."""
@@ -65,6 +68,7 @@ class ContentSeen:
         self._under_way: dict[int, FirstAnswer] = {}
         self._recent: dict[int, tuple[SeenBody, SeenAnswer]] = {}
         """The last bodies that this run has stored, on one machine."""
+        self._recent_bytes = 0
         self.waiting = 0
         """Number of visits that wait for another one with the same body."""
         self._waiting_bytes = 0
@@ -135,9 +139,11 @@ class ContentSeen:
             self._released += first.waiting
             # The archive of a node's cell may move to another node, and the child must look whether it is still here.
             if visit.capture.file and _parsed(visit) and not self._within_cells:
-                self._recent[visit.checksum] = SeenBody(*visit.capture, _parsed(visit)), _answer(first)
-                if len(self._recent) > MAX_RECENT:
-                    del self._recent[next(iter(self._recent))]
+                recent = SeenBody(*visit.capture, _parsed(visit)), _answer(first)
+                self._recent[visit.checksum] = recent
+                self._recent_bytes += _size(*recent)
+                while self._recent_bytes > MAX_RECENT_BYTES:
+                    self._recent_bytes -= _size(*self._recent.pop(next(iter(self._recent))))
 
     def _first(self, visit: ActiveVisit) -> FirstAnswer | None:
         """Return a visit as the first answer with its body; None if it is not the first."""
@@ -197,6 +203,10 @@ def _answer(first: FirstAnswer) -> SeenAnswer:
     assert fetched is not None
     assert result is not None
     return SeenAnswer(fetched.url, fetched.started_s, result.payload_digest, result.record_id, first.head)
+
+
+def _size(body: SeenBody, answer: SeenAnswer) -> int:
+    return RECENT_BYTES + len(body.parsed) + len(answer.url) + len(answer.head)
 
 
 def _may_be_names_of_one_site(one: ActiveVisit, other: ActiveVisit) -> bool:

@@ -5,6 +5,8 @@ tests/index/test_stems.py compares it with tantivy's analysers. Indexes are not 
 table is taken modulo its size, and what is written is measured first.
 """
 
+import os
+
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -19,6 +21,10 @@ cdef enum:
     FIRST_ROOM = 1 << 16
     MAX_OCTETS = 1 << 30  # places are numbers of 32 bits
     LONGEST = 64  # octets of a run that is remembered
+
+# Random in each process: a page that knew them could be made of words which all belong in one slot.
+cdef uint64_t FIRST_VALUE = int.from_bytes(os.urandom(8), "little")
+cdef uint64_t MULTIPLIER = int.from_bytes(os.urandom(8), "little") | 1
 
 cdef struct Slot:
     uint32_t hashed
@@ -40,6 +46,7 @@ cdef class WordTable:
     cdef size_t size
     cdef Text known
     cdef readonly size_t runs
+    cdef readonly size_t passed  # slots of other runs, by all look-ups
     cdef size_t most
     cdef object analyse
     cdef uint8_t letters[256]
@@ -122,6 +129,7 @@ cdef class WordTable:
         ):
             place = (place + 1) & (self.size - 1)
             slot = &self.slots[place]
+            self.passed += 1
         return slot
 
     cdef int _keep(self, const char* run, size_t length, bytes stems, bytes folded) except -1:
@@ -184,9 +192,9 @@ cdef inline int _add_word(Text* text, const char* octets, size_t length) except 
 
 
 cdef inline uint32_t _hashed(const char* run, size_t length) noexcept nogil:
-    """FNV-1a, folded to 32 bits."""
-    cdef uint64_t value = <uint64_t>0xCBF29CE484222325
+    """FNV-1a with two random numbers of this process, folded to 32 bits."""
+    cdef uint64_t value = FIRST_VALUE
     cdef size_t at
     for at in range(length):
-        value = (value ^ <uint8_t>run[at]) * <uint64_t>0x100000001B3
+        value = (value ^ <uint8_t>run[at]) * MULTIPLIER
     return <uint32_t>(value ^ value >> 32)

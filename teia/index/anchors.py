@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from sys import getsizeof
 
 import xxhash
 
@@ -25,8 +26,11 @@ from teia.sqlite import open_derived, transaction
 MAX_TEXTS = 64
 MAX_TEXTS_PER_HOST = 3
 MAX_TEXT_CHARS = 200
-MAX_REMEMBERED = 1 << 17
-"""Most targets whose texts are in memory: some 30 MB."""
+MEMORY_BYTES = 32 << 20
+"""Bytes of texts in memory, at most; the cells of one collection share them."""
+
+HOST_BYTES, TARGET_BYTES = 400, 200
+"""Memory that a host takes, and one of its targets beside its texts, at most."""
 
 NO_WORDS = 0
 
@@ -48,19 +52,20 @@ TargetText = tuple[int, str]
 class AnchorTexts:
     """The anchor texts of one cell. One writer; any thread may call `texts_of`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, memory_bytes: int = MEMORY_BYTES) -> None:
         with disk_errors(path, "opened"):
             path.parent.mkdir(parents=True, exist_ok=True)
         self._db = open_derived(path, _SCHEMA)
         self._remembered: dict[int, dict[int, Sequence[str] | None]] = {}
         """By host: its texts for recent targets; None where it can add none."""
 
-        self._remembered_targets = 0
+        self._remembered_bytes = 0
+        self.memory_bytes = memory_bytes
 
     def add(self, host: str, links: Iterable[TargetText]) -> None:
         """Add the links that pages of one host have to pages of this cell."""
         host_hash = _hash_host(host)
-        texts_of = self._remembered.setdefault(host_hash, {})
+        texts_of = self._remembered.get(host_hash, {})
         cleaned = {(target, text[:MAX_TEXT_CHARS]) for target, text in links if text}
         new = [
             (target, text)
@@ -72,10 +77,18 @@ class AnchorTexts:
         with transaction(self._db):
             # Sorted: which texts are stored does not depend on the order of a set.
             for target, texts in groupby(sorted(new), key=itemgetter(0)):
-                self._remembered_targets += target not in texts_of
-                texts_of[target] = self._add_texts(target, host_hash, [text for _, text in texts])
-        if self._remembered_targets > MAX_REMEMBERED:
-            self._remembered, self._remembered_targets = {}, 0
+                self._remember(host_hash, target, self._add_texts(target, host_hash, [text for _, text in texts]))
+
+    def _remember(self, host_hash: int, target: int, texts: Sequence[str] | None) -> None:
+        texts_bytes = sum(map(getsizeof, texts or ()))
+        if self._remembered_bytes + HOST_BYTES + TARGET_BYTES + texts_bytes > self.memory_bytes:
+            self._remembered, self._remembered_bytes = {}, 0
+        if host_hash not in self._remembered:
+            self._remembered[host_hash] = {}
+            self._remembered_bytes += HOST_BYTES
+        self._remembered[host_hash][target] = texts
+        # A target that gets another text counts again: the sum is never too small.
+        self._remembered_bytes += TARGET_BYTES + texts_bytes
 
     def _add_texts(self, target: int, host_hash: int, texts: Sequence[str]) -> Sequence[str] | None:
         """Store new texts; return all texts of this host for the target, or None if it can add none."""

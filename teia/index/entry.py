@@ -15,6 +15,9 @@ DIGEST_BYTES = 8
 MAX_TEXT_CHARS = 1_000_000
 """More of one page is not indexed; the archive has it all."""
 
+MAX_ENTRY_BYTES = 64 << 20
+"""Octets of an entry that is inflated: a few from a hostile page, or from another node, must not fill the memory."""
+
 _LEVEL = 3
 _IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # isal's stub calls the class an instance
 
@@ -83,6 +86,9 @@ def open_packed(packed: bytes) -> PackedEntry | None:
 
 
 def inflate_entry(data: bytes) -> bytes:
-    """Decompress an entry; the result is still encoded."""
-    octets: bytes = isal_zlib.decompress(data)
+    """Decompress an entry; the result is still encoded. Raise an error of isal if it is damaged or too large."""
+    inflater = isal_zlib.decompressobj()
+    octets: bytes = inflater.decompress(data, MAX_ENTRY_BYTES)
+    if not inflater.eof:
+        raise _IsalError(f"an entry is cut off, or has more than {MAX_ENTRY_BYTES:,} octets")
     return octets

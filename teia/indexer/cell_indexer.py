@@ -16,7 +16,7 @@ from pathlib import Path
 from teia.durable import disk_errors
 from teia.errors import StoreError
 from teia.graph.linkfile import LinkFile
-from teia.index.anchors import AnchorTexts
+from teia.index.anchors import MEMORY_BYTES, AnchorTexts
 from teia.index.borrowed import BorrowedEntries, LackingPages
 from teia.index.cell import CellIndex, anchor_words, make_document, number_of_words
 from teia.index.entry import PackedEntry
@@ -25,6 +25,9 @@ from teia.index.outgoing import read_spool
 from teia.index.position import read_position
 from teia.store.archive import archive_path
 from teia.store.root import CellFolder
+
+READ_AT_ONCE = 200
+"""Pages whose entries are in memory at once while they are indexed again; one may have several megabytes."""
 
 NEW_INDEX, BROKEN = "index.new", "index.broken"
 # Rust's Debug form of an operating system's error, as tantivy passes it on.
@@ -69,14 +72,17 @@ def is_damage(message: str) -> bool:
 
 
 class CellIndexer:
-    """The files of one cell's index, or of another index that is built `is_rebuild` it from the archive alone."""
+    """The files of one cell's index, or of another index that is built `is_rebuild` it from the archive alone.
 
-    def __init__(self, folder: CellFolder, *, is_rebuild: bool = False) -> None:
+    `anchor_memory` is how many bytes of anchor texts may be in memory.
+    """
+
+    def __init__(self, folder: CellFolder, *, is_rebuild: bool = False, anchor_memory: int = MEMORY_BYTES) -> None:
         self.number = folder.number
         index_folder = new_index_folder(folder) if is_rebuild else folder.index
         self.index = _open_index(index_folder, broken_index_folder(folder))
         self._has_broken = not is_rebuild and broken_index_folder(folder).exists()
-        self.anchors = AnchorTexts(index_folder / "anchors.sqlite")
+        self.anchors = AnchorTexts(index_folder / "anchors.sqlite", anchor_memory)
         self.links = LinkFile(index_folder / "links.bin")
         self.handover_reader = HandoverReader(index_folder / "handover" if is_rebuild else folder.handover)
         self._folder = folder
@@ -129,19 +135,22 @@ class CellIndexer:
     def refresh(self, limit: int, *, everything: bool) -> tuple[int, int]:
         """Index pages again that got new words by anchor texts; return how many were looked at, and indexed."""
         due = self.anchors.due_pages(limit, everything=everything)
-        words = {key: anchor_words(self.anchors.texts_of(key)) for key in due}
-        numbers = {key: number_of_words(each) for key, each in words.items()}
-        changed = [key for key in due if numbers[key] != due[key]]
-        if changed and self.uncommitted:
-            self.commit()  # entries are read from the last commit
-        found = self.index.entries(changed)
-        for page in found:
-            self.index.put_document(page.entry.key, make_document(page, words[page.entry.key]))
-        if found:
+        keys, numbers, indexed = list(due), dict[int, int](), 0
+        for at in range(0, len(keys), READ_AT_ONCE):
+            words = {key: anchor_words(self.anchors.texts_of(key)) for key in keys[at : at + READ_AT_ONCE]}
+            numbers |= {key: number_of_words(each) for key, each in words.items()}
+            changed = [key for key in words if numbers[key] != due[key]]
+            if changed and self.uncommitted:
+                self.commit()  # entries are read from the last commit
+            found = self.index.entries(changed)
+            for page in found:
+                self.index.put_document(page.entry.key, make_document(page, words[page.entry.key]))
+            indexed += len(found)
+        if indexed:
             self.commit()
         # After the commit: a crash before it repeats this.
         self.anchors.mark_indexed(numbers)
-        return len(due), len(found)
+        return len(due), indexed
 
     def commit(self) -> None:
         self.check_folder()

@@ -28,7 +28,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from teia.crawler.lookup import Lookup
 from teia.frontier.tables.page_changes import ChangedPage, changed_pages, count_indexable, pages_for_index
-from teia.index.anchors import NO_WORDS
+from teia.index.anchors import MEMORY_BYTES, NO_WORDS
 from teia.index.entry import DIGEST_BYTES, IndexEntry, PackedEntry, open_packed
 from teia.index.outgoing import FILE as OUTGOING
 from teia.index.outgoing import OutgoingAnchors
@@ -66,7 +66,8 @@ class CollectionIndexer:
         try:
             folders = [each for each in self._lookup.folders if cells is None or each.number in cells]
             for folder in folders:
-                self._cells.append(CellIndexer(folder, is_rebuild=is_rebuild))
+                share = MEMORY_BYTES // len(folders)
+                self._cells.append(CellIndexer(folder, is_rebuild=is_rebuild, anchor_memory=share))
             # Anchor texts go to cells by number, so all cells are open before the first change is taken.
             self._by_number = {cell.number: cell for cell in self._cells}
             if cells is None:  # a node's missing pages lie elsewhere, and another node may still want its surplus pages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from warcio.archiveiterator import ArchiveIterator
 from teia.clock import WallClock
 from teia.collections.settings import saved
 from teia.config.sections import CourtesySettings
+from teia.crawler import content_seen
 from teia.crawler.child.messages import ReadResult, SeenAnswer
 from teia.crawler.content_seen import ContentSeen
 from teia.crawler.lookup import Lookup
@@ -257,6 +259,34 @@ def read(visit: ActiveVisit, parsed: bytes = b"result") -> ReadResult:
     visit.result = ReadResult("200", parsed=parsed, record_id="<urn:uuid:1>", payload_digest="sha256:1")
     visit.drop_bytes()
     return visit.result
+
+
+def test_bodies_in_memory_are_limited_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen: their number was limited, and heads of 60 kB took 500 MB."""
+    monkeypatch.setattr(content_seen, "MAX_RECENT_BYTES", 200_000, raising=False)
+    folder = open_root(tmp_path / "data", create=True).create_collection("main", "", cells=2)
+    seen = ContentSeen(folder, within_cells=False)
+
+    def visit(number: int) -> ActiveVisit:
+        made = answered(0, f"{number}")
+        assert made.fetched is not None
+        head = b"HTTP/1.1 200 OK\r\nX: %b\r\n\r\n" % (b"x" * 60_000)
+        made.fetched = replace(made.fetched, head=head, body=SAME.body + b"%d" % number)
+        assert seen.begin(made, may_wait=True)
+        return made
+
+    for number in range(5):
+        first = visit(number)
+        read(first)
+        first.capture = CaptureLocation("file", number, 1)
+        seen.add([first])
+        seen.end(first)
+    again = [seen.record_of(visit(number)) for number in range(5)]
+    assert [each is not None and each.answer is not None for each in again] == [False, False, True, True, True]
+    assert all(each is not None and (each.file or each.answer) for each in again), (
+        "the others are read from the archive"
+    )
+    seen.close()
 
 
 def test_visits_of_one_cell_wait_until_the_first_is_read_and_refer_to_its_record(tmp_path: Path) -> None:

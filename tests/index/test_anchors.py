@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from teia.index import anchors as anchors_module
 from teia.index.anchors import MAX_TEXTS, MAX_TEXTS_PER_HOST, NO_WORDS, AnchorTexts
 
 
@@ -73,10 +73,28 @@ def test_links_that_repeat_those_of_other_pages_are_not_looked_up_again(tmp_path
 
 
 def test_texts_that_are_no_longer_in_memory_are_looked_up(
-    anchors: AnchorTexts, monkeypatch: pytest.MonkeyPatch
+    anchors: AnchorTexts,
 ) -> None:
-    monkeypatch.setattr(anchors_module, "MAX_REMEMBERED", 3)
+    anchors.memory_bytes = 2_000
     for _ in range(2):
         for target in range(10):
             anchors.add("a.test", [(target, "x"), (target, f"page {target}")])
     assert [anchors.texts_of(target) for target in (0, 9)] == [["page 0", "x"], ["page 9", "x"]]
+
+
+@pytest.mark.parametrize("targets_of_host", [1, 100])
+def test_texts_in_memory_are_limited_in_bytes(anchors: AnchorTexts, targets_of_host: int) -> None:
+    """Seen: their number was limited, and long ones took 244 MB in each cell."""
+    anchors.memory_bytes = 100_000
+    most, host = 0, 0
+    tracemalloc.start()
+    try:
+        for host in range(400 // targets_of_host):
+            targets = range(host * targets_of_host, (host + 1) * targets_of_host)
+            # Made here, as the texts of a page are: nothing else holds them.
+            anchors.add(f"{host}.test", ((each, chr(937) * 180 + f" {each} {n}") for each in targets for n in range(2)))
+            most = max(most, tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert 20_000 < most < 110_000
+    assert len(anchors.texts_of(399)) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,6 +56,20 @@ def test_a_word_is_analysed_once() -> None:
     stems, folded = table.words("word Word word word. word, (word)")
     assert (stems.split(), folded.split()) == (["word"] * 6, ["word", "Word", *["word"] * 4])
     assert analysed == [b"word", b"Word"]
+
+
+def test_words_that_were_chosen_to_share_a_slot_do_not() -> None:
+    """Seen: the hash was FNV-1a alone, and a page of 20,000 such words took a hundred times as long as another."""
+    letters = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", np.uint8)
+    words = np.stack(np.meshgrid(*[letters] * 4), -1).reshape(-1, 4)
+    hashed = np.full(len(words), 0xCBF29CE484222325, np.uint64)
+    for column in words.T:
+        hashed = (hashed ^ column) * np.uint64(0x100000001B3)
+    chosen = words[(hashed ^ hashed >> np.uint64(32)) % np.uint64(1 << 12) < np.uint64(8)]
+    table = WordTable(lambda run: (run, run), stems_module._LETTERS, 10_000)
+    table.words(" ".join(word.tobytes().decode() for word in chosen))
+    assert table.runs == len(chosen) > 500
+    assert table.passed < 5 * len(chosen)
 
 
 def test_few_words_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

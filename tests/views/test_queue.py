@@ -15,7 +15,9 @@ from teia.config.sections import CollectionSettings, Config, CourtesySettings, R
 from teia.crawler.keep_fresh import estimate
 from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
+from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.revisits import CapturedPage
 from teia.frontier.cell.schema import STATE_QUEUED
 from teia.frontier.queue.host_rules import PAUSED
 from teia.frontier.queue.order import order_named
@@ -238,7 +240,31 @@ def test_a_view_of_one_host_learns_from_some_pages_of_others_and_once(
     of = host_table(root, "main", 3e9).hosts["a.test"]
     for slot_s in (10.0, 20.0):
         estimate_freshness(root, "main", of, slot_s, 3e9)
-    assert learnt == [len(host_table(root, "main", 3e9).hosts)], "a page of each"
+    assert learnt == [1]
+
+
+def test_what_all_pages_share_is_learnt_from_some_hosts_and_without_counting_their_pages(
+    cut: Crawled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen: the first search in five minutes counted 200,000 pages of a host."""
+    limits: list[int] = []
+
+    def captured_pages(cell: FrontierCell, slot: int, host_id: int, after: int, limit: int) -> list[CapturedPage]:
+        limits.append(limit)
+        return known(cell, slot, host_id, after, limit)
+
+    known = revisits.captured_pages
+    monkeypatch.setattr(revisits, "captured_pages", captured_pages)
+    monkeypatch.delattr(revisits, "count_captured")
+    monkeypatch.setattr(estimate, "SAMPLE_PAGES", 4)
+    with Lookup(open_root(cut.data), "main") as lookup:
+        for hosts in (2, 1):
+            monkeypatch.setattr(estimate, "SAMPLE_HOSTS", hosts)
+            limits.clear()
+            estimate.common_of_cells(lookup.cells, 4e9 + 1_000 * hosts)
+            assert len(limits) == hosts
+            assert limits[0] == 4 // hosts
+            assert sum(limits) <= 4 + hosts
 
 
 # ---- can it be done -------------------------------------------------------------------------------------------------

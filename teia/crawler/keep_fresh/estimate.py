@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import repeat
 from math import ceil, inf, log
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +61,7 @@ LIFETIME_S = 300.0
 """Time for which the knowledge that pages share is kept."""
 
 SAMPLE_HOSTS, SAMPLE_PAGES, HOST_PAGES = 1_000, 5_000, 500
-"""Hosts and pages from which the knowledge of all pages is learnt, and pages for that of a host, if one page is shown.
+"""Most hosts and pages from which the knowledge of all pages is learnt, and pages for that of a host, for one page.
 
 Keys are hashes, so the first pages of a host are a fair sample.
 """
@@ -191,16 +192,22 @@ def common_of_cells(frontiers: Sequence[FrontierCell], now_s: float) -> CommonKn
 def _learn_common(paths: tuple[Path, ...], now_s: float) -> CommonKnowledge:
     with ExitStack() as stack:
         cells = [stack.enter_context(closing(FrontierCell(path, read_only=True))) for path in paths]
-        hosts = [(cell, host_id, host) for cell in cells for host_id, host, *_ in revisits.hosts_with_pages(cell)]
-        some = hosts[:: max(1, ceil(len(hosts) / SAMPLE_HOSTS))]
-        counts = [revisits.count_captured(cell, slot_of(site_of(host)), host_id) for cell, host_id, host in some]
-        part = min(1.0, SAMPLE_PAGES / max(1, sum(counts)))
+        hosts = [
+            (requests, cell, host_id, host)
+            for cell in cells
+            for host_id, host, _, requests in revisits.hosts_with_pages(cell)
+        ]
+        # Small hosts first: what they leave of their equal parts goes to the larger ones. No pages are counted: that
+        # takes as long as reading them all, and a person may wait.
+        some = sorted(hosts[:: max(1, ceil(len(hosts) / SAMPLE_HOSTS))], key=itemgetter(0))
+        left = SAMPLE_PAGES
         known: list[Histories] = []
         trusted: list[bool] = []
         are_true: Counter[bool | None] = Counter()
-        for (cell, host_id, host), count in zip(some, counts, strict=True):
+        for number, (_, cell, host_id, host) in enumerate(some):
             host_key = (slot_of(site_of(host)), host_id)
-            if rows := revisits.captured_pages(cell, *host_key, FIRST_KEY, ceil(part * count)):
+            if rows := revisits.captured_pages(cell, *host_key, FIRST_KEY, ceil(left / (len(some) - number))):
+                left -= len(rows)
                 pages = HostRecords.read(cell, host_key, rows, now_s)
                 are_true[are_304s_true(pages.trust, pages.columns.histories)] += 1
                 known.append(pages.columns.histories.select(~np.asarray(pages.columns.is_source)))
