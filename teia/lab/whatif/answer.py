@@ -161,7 +161,8 @@ def what_if(
     # 1. Observations: posteriors of rates, ages of captures, behaviour of hosts.
     past, config = read_past(source, clock.now_s()), source.config
     behaviour = read_behaviour(source, past)
-    now = Terms(config.courtesy.delay_s, config.refresh.policy)
+    budget = config.refresh.budget if config.refresh.budget_unit == "requests" else 0
+    now = Terms(config.courtesy.delay_s, config.refresh.policy, budget or None)
     all_terms = [now, request.terms(now)] if request.changes_anything else [now]
     # 2. The collection under the current settings, and under the alternative ones.
     futures = [_Future.build(terms, past, behaviour, source, request.days * DAY_S) for terms in all_terms]
@@ -337,14 +338,20 @@ def _model_error(evaluation: _Evaluation, as_is: _Evaluation) -> float:
     A rate is that of the intervals at which a page was visited. At other ones, pages that change in bursts or at
     regular times seem to have other rates.
     """
-    before, after = as_is.visits + 1.0, evaluation.visits + 1.0
-    moved = float(as_is.future.world.weight @ np.abs(np.log(after / before))) / float(as_is.future.world.weight.sum())
-    return abs(evaluation.slope) * (MODEL_ERROR + EXTRAPOLATION_ERROR * moved)
+    return abs(evaluation.slope) * (MODEL_ERROR + EXTRAPOLATION_ERROR * _moved(evaluation, as_is))
+
+
+def _moved(evaluation: _Evaluation, as_is: _Evaluation) -> float:
+    """Return the mean logarithm of the factor by which pages are visited more or less often."""
+    before, after, weight = as_is.visits + 1.0, evaluation.visits + 1.0, as_is.future.world.weight
+    return float(weight @ np.abs(np.log(after / before))) / float(weight.sum())
 
 
 def _gain(before: _Evaluation, after: _Evaluation) -> MeanEstimate:
-    model = _model_error(after, before) - _model_error(before, before)
-    return estimate_mean(after.values - before.values, before.variance + after.variance + model**2, -1.0)
+    # An error of all rates moves both sides; that of other intervals is another error, and moves one.
+    shared = MODEL_ERROR * (after.slope - before.slope)
+    other = EXTRAPOLATION_ERROR * _moved(after, before) * after.slope
+    return estimate_mean(after.values - before.values, before.variance + after.variance + shared**2 + other**2, -1.0)
 
 
 def _side(evaluation: _Evaluation, as_is: _Evaluation, busiest: list[int]) -> Side:
@@ -428,6 +435,11 @@ def _notes(past: Past, behaviour: HostBehaviour, tested: Backtest, last: _Future
         notes.append(f"not enough visits for a good estimate: {past.revisits:,.0f} of {ENOUGH_REVISITS}")
     if not config.refresh.keep:
         notes.append("the collection is not kept fresh now: the current settings are evaluated as if it were")
+    if config.refresh.budget and config.refresh.budget_unit == "bytes":
+        notes.append(
+            f"the budget of {config.refresh.budget:,} bytes per day is not included: the current settings are evaluated"
+            " as if there were none"
+        )
     if last.pace.crawl_delays:
         notes.append(
             f"{last.pace.crawl_delays:,} hosts demand a Crawl-delay longer than {last.terms.delay_s:g} s, which applies"
@@ -436,6 +448,11 @@ def _notes(past: Past, behaviour: HostBehaviour, tested: Backtest, last: _Future
     if waiting:
         notes.append(
             f"{waiting:,} URLs are queued for their first visit and use part of the requests; they are not predicted"
+        )
+    if waiting and last.terms.budget is not None:
+        notes.append(
+            "the budget limits visits of known pages only: the requests for queued URLs are added to it, and the time"
+            " until these are visited does not include it"
         )
     if last.terms.nodes > 1:
         each = config.courtesy.max_hosts

@@ -2,9 +2,10 @@
 
 A world is one draw of every rate from its posterior. A host's priors may be wrong for all its pages alike. So each
 world also has a factor for each host, which moves a rate as far as it depends on the prior; and one for all rates, by
-the error that the collection's own visits showed (backtest.py). In each world freshness is the exact expectation over
-the visits. The changes themselves are random too: the variance of the time for which a copy is fresh is added, in
-closed form. The interval does not cover pages that do not change as a Poisson process.
+the error that the collection's own visits showed (backtest.py). If a host's 304s may be false, they are so in a part of
+the worlds, and its rates there are those of the visits that brought a body. In each world freshness is the exact
+expectation over the visits. The changes themselves are random too: the variance of the time for which a copy is fresh
+is added, in closed form. The interval does not cover pages that do not change as a Poisson process.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from teia.lab.whatif.past import HostPages
 from teia.refresh.formulas import marginal
 from teia.refresh.model import Floats, RefreshWorld, Rows
 from teia.refresh.priors import PARENT_PAGES
+from teia.refresh.rates import Gamma
 
 ERRORS = 1.645
 """Number of standard deviations of an interval that holds 90%."""
@@ -41,15 +43,27 @@ def draw_worlds(parts: Sequence[HostPages], tested: Backtest, worlds: int, chanc
     of_all = tested.factor * np.exp(tested.error * chance.standard_normal((worlds, 1)))
     drawn = np.empty((worlds, sum(map(len, parts))))
     begin = 0
+    doubt = chance.spawn(1)[0]
+    of_all_304s, of_host_304s = doubt.standard_normal((worlds, 1)), dict[int, Floats]()
     for part in parts:
         rows = slice(begin, begin := begin + len(part))
-        shape, seen = part.posterior.changes, float((part.columns.histories.visits > 0).sum())
+        seen = float((part.columns.histories.visits > 0).sum())
         # The error of the mean of these rates is that of one of them over the root of their number.
         spread = np.sqrt(1.0 / (float(part.prior.changes.mean()) * (seen + PARENT_PAGES)))
         factor = np.exp(spread * chance.standard_normal((worlds, 1)) * part.prior_share[None, :])
-        own = chance.standard_gamma(np.broadcast_to(shape, (worlds, len(part)))) / part.posterior.time_s
+        own = _draw_rates(part.posterior, worlds, chance)
+        if part.unproven is not None:
+            # All 304s of a host are true, or all are false, and all hosts share the error of the probability.
+            drawn_304s = of_host_304s.setdefault(part.host, doubt.random((worlds, 1)))
+            are_false = drawn_304s < part.unproven.probability + part.unproven.deviation * of_all_304s
+            own = np.where(are_false, _draw_rates(part.unproven.found, worlds, doubt), own)
         drawn[:, rows] = np.maximum(own * factor * of_all, SLOWEST_DRAW)
     return drawn
+
+
+def _draw_rates(found: Gamma, worlds: int, chance: np.random.Generator) -> Floats:
+    rates: Floats = chance.standard_gamma(np.broadcast_to(found.changes, (worlds, len(found.changes)))) / found.time_s
+    return rates
 
 
 class Judge:

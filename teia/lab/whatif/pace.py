@@ -174,13 +174,14 @@ def compute_paces(
     courtesy = replace(config.courtesy, delay_s=terms.delay_s)
     request_s = (delay_s + behaviour.took_s + behaviour.late_s) / courtesy.per_host
     request_s = _slow_shared(past.hosts, request_s, behaviour, courtesy)
-    busy = np.array([host.pages > 0 and not host.is_parked for host in past.hosts])
+    busy = np.array([host.is_busy for host in past.hosts])
     crowd = max(1.0, float(busy.sum()) / (courtesy.max_hosts * terms.nodes))
     request_s = np.where(busy, np.maximum(request_s, 1e-3) * crowd, LONGEST_S)
     per_s = 1.0 / request_s
     waiting = np.array([host.waiting for host in past.hosts], dtype=np.float64)
-    # New URLs get at most the share of requests that is not reserved for revisits.
-    new = np.minimum(waiting / length_s, per_s * (1.0 - config.refresh.share))
+    # New URLs get at most the share of requests that is not reserved for revisits; all, if there is nothing to revisit.
+    reserved = np.where([host.pages > 0 for host in past.hosts], config.refresh.share, 0.0)
+    new = np.minimum(waiting / length_s, per_s * (1.0 - reserved))
     robots = 1.0 / courtesy.robots_max_age_s if courtesy.robots else 0.0
     others = np.minimum(new + robots, per_s * (1.0 - LEAST_SHARE))
     slot_s = 1.0 / ((per_s - others) * (1.0 - np.minimum(behaviour.failed, 1.0 - LEAST_SHARE)))
@@ -209,10 +210,10 @@ def _slow_shared(
 
 
 def _addresses(hosts: tuple[HostPast, ...]) -> dict[str, list[int]]:
-    """Return the hosts of each address that has several with pages."""
+    """Return the hosts of each address that has several to request."""
     found: defaultdict[str, list[int]] = defaultdict(list)
     for number, host in enumerate(hosts):
-        if host.address and host.pages and not host.is_parked:
+        if host.address and host.is_busy:
             found[host.address].append(number)
     return {address: names for address, names in found.items() if len(names) > 1}
 

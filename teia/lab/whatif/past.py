@@ -12,7 +12,14 @@ from itertools import repeat
 
 import numpy as np
 
-from teia.crawler.keep_fresh.estimate import FIRST_KEY, CommonKnowledge, HostKnowledge, HostRecords, common_of_cells
+from teia.crawler.keep_fresh.estimate import (
+    FIRST_KEY,
+    CommonKnowledge,
+    HostKnowledge,
+    HostRecords,
+    Unproven,
+    common_of_cells,
+)
 from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, priors_of
 from teia.crawler.keep_fresh.weights import weigher
 from teia.crawler.robots import stored_crawl_delay_s
@@ -44,16 +51,25 @@ class HostPast:
     crawl_delay_s: float
     is_parked: bool
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether the crawler has anything to request from it."""
+        return (self.pages > 0 or self.waiting > 0) and not self.is_parked
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostPages:
-    """Pages of one host: `host` is its number. `posterior` and `prior` are the distributions of their rates."""
+    """Pages of one host: `host` is its number. `posterior` and `prior` are the distributions of their rates.
+
+    `unproven` has other ones, if the host's 304s may be false.
+    """
 
     host: int
     columns: PageColumns
     prior: Gamma
     posterior: Gamma
     trusted: bool
+    unproven: Unproven | None = None
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -98,24 +114,27 @@ class Past:
 
 
 def read_past(source: Source, now_s: float) -> Past:
-    """Read a collection's history; LabError if no page was visited twice and no URL waits."""
+    """Read a collection's history; LabError if no page was captured, or none was visited twice and no URL waits."""
     hosts: list[HostPast] = []
     parts: list[HostPages] = []
     weigh = weigher(source.config.refresh, source.ranks)
     common = common_of_cells([cell.frontier for cell in source.cells], now_s)
     for cell in source.cells:
-        parked = {host.host_id for host in all_hosts(cell.frontier) if host.parked}
-        for host_id, name, address, _ in revisits.hosts_with_pages(cell.frontier):
-            host_key, pages = (slot_of(site_of(name)), host_id), 0
+        for host in all_hosts(cell.frontier):
+            host_key, pages = (slot_of(site_of(host.name)), host.host_id), 0
+            waiting = count_new(cell.frontier, *host_key)
+            if not waiting and not host.requests:
+                continue
             for part in _parts(cell, host_key, len(hosts), weigh, common, now_s):
                 parts.append(part)
                 pages += int((part.weight > 0).sum())
-            waiting, is_parked = count_new(cell.frontier, *host_key), host_id in parked
             obeyed = source.config.courtesy.robots
-            delay_s = stored_crawl_delay_s(cell.frontier, host_id, name, source.agent) if obeyed else None
-            hosts.append(HostPast(name, cell, host_id, address, pages, waiting, delay_s or 0.0, is_parked))
+            delay_s = stored_crawl_delay_s(cell.frontier, host.host_id, host.name, source.agent) if obeyed else None
+            known = (host.name, cell, host.host_id, host.address, pages, waiting)
+            hosts.append(HostPast(*known, delay_s or 0.0, bool(host.parked)))
     # While URLs wait, the load and the end of the crawl can be predicted, and freshness from priors.
-    if not any(part.columns.histories.visits.any() for part in parts) and not any(host.waiting for host in hosts):
+    visited_again = any(part.columns.histories.visits.any() for part in parts)
+    if not parts or not (visited_again or any(host.waiting for host in hosts)):
         raise LabError(
             Message(
                 "no page was visited twice yet, so no change rates are known; run `teia crawl --keep-fresh` for a while"
@@ -136,4 +155,4 @@ def _parts(
         known = HostKnowledge.learn(cell.frontier, host_key, records, common)
         found = known.estimate(cell.frontier, host_key, records, now_s)
         prior = priors_of(repeat(known.priors), found.columns.kind)
-        yield HostPages(host, found.columns, prior, found.found, known.trusts_dates)
+        yield HostPages(host, found.columns, prior, found.found, known.trusts_dates, found.unproven)

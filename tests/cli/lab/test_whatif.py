@@ -68,8 +68,8 @@ def test_what_cannot_be_answered_is_reported_in_one_line(
 
 
 def test_a_collection_without_history_says_what_to_do(teia: Teia, tmp_path: Path) -> None:
-    """A page for each host, visited once: nothing waits."""
-    with fresh_web(quiet_world(pages=2, hosts=2, seed=3), tmp_path / "new") as kept:
+    """One page, visited once: nothing waits."""
+    with fresh_web(quiet_world(pages=1, hosts=1, seed=3), tmp_path / "new") as kept:
         kept.run(SLOT_S / 86_400.0, SLOT_S)
     done = teia("lab", "whatif", "--data", str(tmp_path / "new" / "data"), "--delay", "1")
     assert done.returncode == 1

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import pytest
 
 from teia.clock import WallClock
 from teia.config.sections import Config, CourtesySettings, RefreshSettings
-from teia.crawler.keep_fresh.host_plan import PageColumns
+from teia.crawler.keep_fresh.estimate import Unproven
+from teia.crawler.keep_fresh.host_plan import HostPriors, PageColumns
 from teia.errors import LabError, UsageError
 from teia.lab.simulate.bounds import steady_optimum
 from teia.lab.simulate.run import SimulationSettings, simulate
@@ -102,6 +104,8 @@ def test_new_urls_take_their_share_while_they_last() -> None:
     few, many = pace_of(host("a.test", waiting=1_000)), pace_of(host("a.test", waiting=10_000_000))
     assert few.slot_s == pytest.approx([1.0 / (0.1 - 1_000 / days)])
     assert many.slot_s == pytest.approx([20.0])
+    alone = pace_of(host("a.test", pages=0, waiting=10_000_000))
+    assert alone.others_per_day == pytest.approx([0.99 * 8_640.0]), "nothing is reserved for pages that it has not"
 
 
 def test_urls_that_wait_take_turns_with_known_pages_that_are_due() -> None:
@@ -224,6 +228,30 @@ def test_a_prior_is_named_as_one() -> None:
     assert share[2] < 0.1
 
 
+def test_304s_that_nothing_has_proved_are_false_in_a_part_of_the_worlds() -> None:
+    """Those of a host are false together, in all its parts."""
+    part = part_of([seen(200, 20)] * 20)
+    often = Gamma(10 * part.posterior.changes, part.posterior.time_s)
+    doubted = replace(part, unproven=Unproven(0.3, 0.0, part.columns, often, HostPriors((0.5, 5 * DAY_S), {})))
+    rates = draw_worlds([doubted, doubted, part], replace(NOTHING, error=0.0), 2_000, np.random.default_rng(1))
+    are_false = rates.reshape(2_000, 3, 20).mean(axis=2) > 4 * part.posterior.mean[0]
+    assert are_false[:, 0].mean() == pytest.approx(0.3, abs=0.04)
+    assert (are_false[:, 0] == are_false[:, 1]).all()
+    assert not are_false[:, 2].any()
+
+
+def test_doubts_in_304s_are_read_from_a_collection(tmp_path: Path) -> None:
+    """Before a change was seen, a server that answers 304 to everything looks like one whose pages do not change."""
+    unchanged = WEB | {"pages": 6, "hosts": 2, "changes__fastest": 0.01}
+    world = quiet_world(**unchanged, validators__honest=0.0, validators__frozen=1.0)
+    with fresh_web(world, tmp_path) as web:
+        web.run(10 * SLOT_S / DAY_S, SLOT_S)
+        now_s = web.clock.at_s
+    with open_source(open_root(tmp_path / "data"), "main") as doubted:
+        parts = read_past(doubted, now_s).parts
+    assert all(part.unproven is not None and 0 < part.unproven.probability < 1 for part in parts)
+
+
 def test_all_rates_of_a_world_are_off_together_as_far_as_the_test_says() -> None:
     part, tested = part_of([seen(20, 10)] * 500), Backtest(100, 40, 50.0, 0.5, 0.2)
     rates = draw_worlds([part], tested, 400, np.random.default_rng(1))
@@ -332,6 +360,49 @@ def test_the_end_of_a_crawl_is_predicted_while_urls_wait(tmp_path: Path) -> None
     assert answer.prior_share == pytest.approx(1.0), "its freshness is a guess, and it says so"
 
 
+def test_hosts_that_were_never_requested_count_for_the_end_of_a_crawl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = quiet_world(**WEB)
+    roots = [root.decode() for root in world.roots.values()]
+    seeds = [*roots, *(f"{roots[1]}x{number}" for number in range(50))]
+    with fresh_web(world, tmp_path, courtesy__delay_s=SLOT_S, collection__seeds=seeds) as web:
+        all_queues = web._queues
+        monkeypatch.setattr(web, "_queues", lambda slot_s: all_queues(slot_s)[:1])
+        web.run(3 * SLOT_S / DAY_S, SLOT_S)
+        now_s = web.clock.at_s
+    with open_source(open_root(tmp_path / "data"), "main") as begun:
+        answer = what_if(begun, WhatIfRequest(days=5.0), ManualClock(now_s))
+    assert answer.as_is.finish_s is not None
+    assert 51 * SLOT_S <= answer.as_is.finish_s.mean < 2.1 * 51 * SLOT_S, "the second host alone needs 51 requests"
+    assert answer.hosts == 1, "of the others nothing is captured"
+
+
+def test_a_collection_whose_every_request_failed_is_reported_while_urls_wait(tmp_path: Path) -> None:
+    world = quiet_world(**WEB)
+    seeds = [url for seed in world.seeds() for url in (seed, f"{seed}a", f"{seed}b")]
+    with fresh_web(world, tmp_path, collection__seeds=seeds) as web:
+        web.down = {each.name for each in world.hosts}
+        web.run(SLOT_S / DAY_S, SLOT_S)
+    with (
+        open_source(open_root(tmp_path / "data"), "main") as empty,
+        pytest.raises(LabError, match="no page was visited twice yet"),
+    ):
+        predict(empty)
+
+
+def test_errors_of_rates_that_differ_do_not_cancel_in_the_gain() -> None:
+    """5% of all rates move both sides, as far as their slopes differ; 15% for e times as many visits move one."""
+    world = SimpleNamespace(world=SimpleNamespace(weight=np.ones(10)))
+
+    def side(slope: float, visits: float) -> Any:
+        known = {"values": np.zeros(8), "variance": 0.0, "future": world}
+        return SimpleNamespace(slope=slope, visits=np.full(10, visits), **known)
+
+    gain = answer._gain(side(-0.3, 9.0), side(-0.1, 10 * np.e - 1.0))
+    assert gain.high == pytest.approx(1.645 * np.hypot(0.05 * 0.2, 0.15 * 0.1))
+
+
 def test_freshness_at_other_intervals_is_less_certain(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages need not change as Poisson processes, and the rates are those of the intervals until now."""
     found = predict(source, delay_s=2 * SLOT_S)
@@ -359,6 +430,18 @@ def test_a_budget_binds_and_says_so(source: Source) -> None:
     side = predict(source, budget=30).what_if
     assert side.limited_by == "budget"
     assert side.visits_per_day == pytest.approx(30, abs=2)
+
+
+def test_the_budget_of_a_collection_is_among_its_current_settings(source: Source) -> None:
+    limited = replace(source.config.refresh, budget=30)
+    answer = predict(replace(source, config=replace(source.config, refresh=limited)), budget=40)
+    assert answer.as_is.limited_by == "budget"
+    assert answer.as_is.requests_per_day == pytest.approx(30, abs=2)
+    assert answer.what_if.visits_per_day == pytest.approx(40, abs=2)
+    in_bytes = replace(limited, budget=30_000, budget_unit="bytes")
+    answer = predict(replace(source, config=replace(source.config, refresh=in_bytes)))
+    assert answer.as_is.terms.budget is None
+    assert any("the budget of 30,000 bytes per day is not included" in note for note in answer.notes)
 
 
 def test_more_nodes_do_not_help_where_the_delays_of_hosts_decide(source: Source) -> None:
@@ -395,8 +478,8 @@ def test_rates_are_tested_on_later_visits(source: Source) -> None:
 
 
 def test_a_log_with_nothing_to_replay_is_reported(tmp_path: Path) -> None:
-    """A page for each host, visited once: nothing waits."""
-    with fresh_web(quiet_world(**WEB | {"pages": 3}), tmp_path) as web:
+    """One page, visited once: nothing waits."""
+    with fresh_web(quiet_world(**WEB | {"pages": 1, "hosts": 1}), tmp_path) as web:
         web.run(SLOT_S / DAY_S, SLOT_S)
     with (
         open_source(open_root(tmp_path / "data"), "main") as fresh,
