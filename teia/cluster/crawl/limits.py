@@ -122,7 +122,9 @@ class LimitShares:
         if self._all_have_owners(alive):
             self._spending.clear()
         self._spending |= {name: node.spending for name, node in alive.items() if node.spending}
-        unknown: dict[str, list[float]] = {name: [] for name in alive if name not in self._spending}
+        # A node that has cells and no report yet may spend as much as this one; one without cells requests nothing.
+        silent = (name for name, node in alive.items() if node.cells and name not in self._spending)
+        unknown: dict[str, list[float]] = {name: [] for name in silent}
         known = {**self._spending, **unknown}
         return Elsewhere.sum_up(report for name, report in known.items() if name != self._session.node.name)
 

@@ -308,7 +308,9 @@ class Refresh:
             if visit.queue.host_id and visit.was_requested:
                 host = self._host(cell, visit.queue.host_id, visit.queue.host)
                 self._pace(host, visit)
-                self.budget.correct(host.paced_host, visit.bytes_received)
+                # Requests for robots.txt and the like were never taken from the budget.
+                if visit.item.purpose == "page":
+                    self.budget.correct(host.paced_host, visit.bytes_received)
             self.stored_pages += _settles_page(visit) and not visit.item.visits and is_stored_page(visit)
         for host, page in self._scheduled:
             if host in self._policy_queues:

@@ -129,6 +129,12 @@ def test_nodes_hear_what_others_would_spend_of_the_budget_also_when_these_are_cu
     assert made.spent_elsewhere().pages == 0.0
 
 
+def test_a_node_without_cells_spends_nothing_of_the_budget() -> None:
+    crawling = msgspec.structs.replace(node("a", {}), cells={"0": 1, "1": 1})
+    made, _ = shares(crawling, *(NodeState(name, "x") for name in "bcd"))
+    assert made.spent_elsewhere().unknown == 0
+
+
 def test_a_limit_says_which_it_is() -> None:
     limits = replace(Config().limits, pages=100, seconds=60.0)
     assert limit_reached(limits, 99, 1000.0, 1059.0) == ""

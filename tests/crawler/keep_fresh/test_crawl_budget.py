@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from teia.crawler.keep_fresh.crawl_budget import (
     HostDemand,
     PacedHost,
 )
+from teia.crawler.keep_fresh.keep_fresh import Refresh
 from teia.refresh.demand import POINTS, DemandCurve, demand_by_price
 from teia.store.root import open_root
 from teia.urls import split
@@ -130,6 +132,27 @@ def test_bytes_of_a_host_without_a_plan_are_counted() -> None:
         taken += allowed
     assert taken == pytest.approx(100, rel=0.03)
     assert budget.account()["spent"] == pytest.approx(taken * 1e5)
+
+
+def test_only_pages_count_for_a_budget_of_bytes() -> None:
+    """A robots.txt was not taken from the budget, so the difference to a page is not given back."""
+    budget, (host,) = some_budget(2_000_000, [replace(demand(20, 1.0), cost=50_000.0)], budget_unit="bytes")
+    refresh = SimpleNamespace(
+        budget=budget,
+        _host=lambda *_: SimpleNamespace(paced_host=host),
+        _pace=lambda *_: None,
+        _scheduled=[],
+        stored_pages=0,
+    )
+    budget.take(host, 1, 0.0)
+    for purpose, spent in (("robots", 0.0), ("page", 120 - 50_000.0)):
+        visit = SimpleNamespace(
+            queue=SimpleNamespace(host_id=1, host="a.test"), item=SimpleNamespace(purpose=purpose, visits=1),
+            was_requested=True, bytes_received=120, verdict=None,
+        )  # fmt: skip
+        before = budget.account()["spent"]
+        Refresh.count_visits(refresh, None, [visit])  # type: ignore[arg-type]
+        assert budget.account()["spent"] - before == spent
 
 
 # ---- new URLs -------------------------------------------------------------------------------------------------------
