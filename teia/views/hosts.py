@@ -158,6 +158,9 @@ def _lines(
         own_s = max(set_delay_s, courtesy.response_factor * response_s) if set_delay_s else 0.0
         ready_at_s, delay_s = delays.get(host, (None, own_s))
         delay_s = max(delay_s, delays_s.get(host, 0.0))
+        # The delay after the last request is over. After the next one it is at least that of the settings.
+        if ready_at_s is not None and ready_at_s <= now_s:
+            delay_s = max(delay_s, own_s)
         # A pause is a setting; the row may still have it after the pause was lifted.
         why = PAUSED if host in paused else "" if parked == PAUSED else decoded(parked)
         yield HostLine(
@@ -165,7 +168,7 @@ def _lines(
             response_s=response_s,
             delay_s=delay_s,
             ready_at_s=ready_at_s,
-            last_request_s=None if ready_at_s is None else min(ready_at_s - delay_s, now_s),
+            last_request_s=None if ready_at_s is None else min(ready_at_s - delays[host][1], now_s),
             waits=waits.get(host_id, HostWaitReasons()),
         )
 
