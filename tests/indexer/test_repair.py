@@ -31,6 +31,7 @@ from teia.errors import CorruptFile, StoreError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.revisit_all import requeue_known
 from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_FAILED
+from teia.index.anchors import MEMORY_BYTES
 from teia.index.cell import CellIndex
 from teia.index.position import META_FILE
 from teia.index.schema import stemming_analyser
@@ -755,3 +756,14 @@ def test_a_damaged_copy_is_not_requested_by_its_validators(tmp_path: Path, monke
     crawl_web(web_of(**{"/3": page}), tmp_path, "x.test/", port=crawled.port)
     assert seen == [False, True, False]
     assert WORD.encode() in copy(root, crawled, "/3")
+
+
+def test_the_cells_of_a_collection_share_the_memory_for_anchor_texts(root: Root) -> None:
+    limits: list[int] = []
+
+    async def look(follower: CollectionFollower) -> None:
+        limits.extend(cell.anchors.memory_bytes for cell in follower.indexer._cells)
+
+    work(root, look)
+    assert len(limits) == len(root.collection("main").cells()) > 1
+    assert sum(limits) <= MEMORY_BYTES
