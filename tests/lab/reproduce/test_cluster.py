@@ -12,7 +12,7 @@ import pytest
 from teia.clock import VirtualClock
 from teia.errors import LabError
 from teia.lab.measure.comparing import describe, mann_whitney, t_test
-from teia.lab.reproduce import parallel_crawlers, rounds, strategies
+from teia.lab.reproduce import collectors, parallel_crawlers, rounds, strategies
 from teia.lab.reproduce.collectors import (
     CollectorsResult,
     NodesResult,
@@ -267,6 +267,17 @@ def _modes(seed: int) -> Table:
     return parallel_crawlers.modes_table(_study(seed))
 
 
+@pytest.mark.slow
+def test_three_real_nodes_do_what_the_model_says_of_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A16, A3: everything is found, nothing fetched twice."""
+    missing_nats()
+    monkeypatch.setattr(parallel_crawlers, "QUICK_REAL_PAGES", 120)
+    rows = rows_of([parallel_crawlers.nodes_table(ExperimentInput(1, True, Path(), print))], "nodes")
+    assert rows[("coverage",)] == (1, 1)
+    assert rows[("overlap",)] == (0, 0)
+    assert rows[("messages to NATS per page",)][0] > 0
+
+
 # -- C8 ----------------------------------------------------------------------------------------------------------------
 
 
@@ -296,3 +307,21 @@ def test_nodes_are_measured_when_all_of_them_work() -> None:
     assert measure_nodes(2, early + late, 16.0) == NodesResult(2, 60 * 48 / 16, 64)
     with pytest.raises(LabError, match="too little"):
         measure_nodes(20, early, 16.0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_five_times_the_collectors_collect_five_times_as_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C8: the rate grows with the collectors, because they wait for servers and not for the scheduler."""
+    missing_nats()
+    faster = collectors.LATENCY_S / 0.5
+    size = replace(collectors.FULL, collectors=(5, 25), nodes=(1, 2), seconds=5.0, faster=faster)
+    monkeypatch.setattr(collectors, "QUICK", size)
+    found = list(collectors.collectors.body(ExperimentInput(1, True, tmp_path, print)))
+    rates = [rate for rate, _ in rows_of(found, "rates").values()]
+    assert rates[1] / rates[0] == pytest.approx(5, rel=0.2)
+    alone, two = (rate for rate, _ in rows_of(found, "nodes").values())
+    assert two / alone == pytest.approx(2, rel=0.25), "two nodes of five collectors each, beside one"
+    latencies = rows_of(found, "latencies")
+    assert latencies["25", "scheduler, s"][1] == 0.02
+    assert latencies["25", "scheduler, s"][0] < 0.1

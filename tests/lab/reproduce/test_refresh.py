@@ -23,14 +23,14 @@ from teia.refresh.model import DAY_S
 from teia.refresh.scenario import draw_world
 
 RUN = ExperimentInput(1, True, Path(), lambda _: None)
-SIZE = Size(4_000, 8)
 
 
 @pytest.mark.heavy
-def test_the_observations_are_counted_from_the_worlds() -> None:
+@pytest.mark.parametrize("size", [Size(4_000, 8), pytest.param(Size(20_000, 40), marks=pytest.mark.slow)])
+def test_the_observations_are_counted_from_the_worlds(size: Size) -> None:
     """P6: the paper's order of policies, in both readings of the rates; its one number stands beside figure 1 alone."""
     found: Worlds = {
-        (unit, theta): one_day(draw_paper_world(RUN.random(1), SIZE, unit, theta), ("psp", "mp2", "m-wolf", "edf"))
+        (unit, theta): one_day(draw_paper_world(RUN.random(1), size, unit, theta), ("psp", "mp2", "m-wolf", "edf"))
         for unit in UNITS
         for theta in (0.0, 1.0)
     }
@@ -38,7 +38,7 @@ def test_the_observations_are_counted_from_the_worlds() -> None:
         assert measures["NonPolite"] <= measures["WP"] < measures["InfCrawlers"] <= measures["PSP"] + 1e-9
         assert measures["PSP"] < measures["MP2"]
         assert measures["PSP"] < measures["M-Wolf"]
-    table = observations(found, found, SIZE)
+    table = observations(found, found, size)
     assert [row.other for row in table.rows if row.other is not None] == [PUBLISHED_EXCESS] * 2
     assert "PSP is below MP2 in 8 of 8 worlds" in table.note
 

@@ -75,6 +75,7 @@ def test_both_formats_have_every_number_of_every_experiment(made: Reproduction) 
                 assert all(f"| {number_text(row.ours)} |" in markdown for row in result.rows)
     assert "<svg" in html
     assert "src=" not in html
+    assert summary(made)["html"] == str(made.report.with_suffix(".html"))
 
 
 def test_every_digest_is_of_data_and_of_other_data_than_the_others(made: Reproduction) -> None:
@@ -128,6 +129,9 @@ def test_p6_has_the_papers_order(made: Reproduction) -> None:
     observed = rows(made, "P6", "observations")
     assert all(ours > 0 for labels, (ours, _) in observed.items() if labels[3] != "PSP over InfCrawlers")
     assert {row[0] for row in rows(made, "P6", "printed-budget")} == {"hour", "day"}
+    (done,) = (each for each in made.finished if each.experiment.id == "P6")
+    names = {"figure1", "figure1-hour", "figure2-day", "observations", "weights", "many-days", "transport"}
+    assert {each.name for each in done.results} >= names
 
 
 def test_a12_compares_strategies_by_a_model_and_by_real_nodes(made: Reproduction) -> None:
@@ -162,8 +166,11 @@ def test_c7_renews_copies_from_the_cache(made: Reproduction) -> None:
 def test_c8_collects_more_with_more_collectors(made: Reproduction) -> None:
     few, many = (ours for ours, _ in rows(made, "C8", "rates").values())
     assert many > 2 * few
-    assert all(rate > 0 for rate, _ in rows(made, "C8", "nodes").values())
-    assert rows(made, "C8", "latencies")["25", "scheduler, s"][1] == 0.02
+    alone, two = (rate for rate, _ in rows(made, "C8", "nodes").values())
+    assert two > 1.5 * alone > 0
+    ours, published = rows(made, "C8", "latencies")["25", "scheduler, s"]
+    assert published == 0.02
+    assert 0 < ours < 0.1
 
 
 def test_t8_tells_the_failures_apart(made: Reproduction) -> None:
@@ -171,6 +178,8 @@ def test_t8_tells_the_failures_apart(made: Reproduction) -> None:
     assert ours["200"] == pytest.approx(85, abs=10)
     assert sum(ours.values()) == pytest.approx(100)
     assert ours["302"] > 0 < ours["-11"]
+    (done,) = (each for each in made.finished if each.experiment.id == "T8")
+    assert all(each.varies for each in done.results)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +199,9 @@ def test_every_table_of_a_crawl_has_numbers_of_ours(made: Reproduction, mission_
 def test_f11_runs_the_papers_searches(made: Reproduction) -> None:
     times = {labels[1]: pair for labels, pair in rows(made, "F11", "times").items()}
     assert times['`"quero café"`'][1] == 17.86
-    assert all(ours > 0 for ours, _ in times.values())
+    assert all(0 < ours < 60 for ours, _ in times.values())
+    (done,) = (each for each in made.finished if each.experiment.id == "F11")
+    assert [each.name for each in done.results] == ["times", "again", "found", "kinds", "costs"]
     found = {labels[0]: ours for labels, (ours, _) in rows(made, "F11", "found").items()}
     assert found["`café carro bolo`"] > found["`+informatica +banco +dados`"] > 0
     costs = {labels[0]: other for labels, (_, other) in rows(made, "F11", "costs").items()}
