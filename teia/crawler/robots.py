@@ -72,6 +72,8 @@ class RobotsCache:
         """The known origins of each host."""
         self.awaited: set[str] = set()
         """Origins whose robots.txt is being fetched; their URLs wait for it."""
+        self._refetched: set[str] = set()
+        """Origins whose new answer was not asked about yet; they stay in memory for that."""
 
     def apply_settings(self, courtesy: CourtesySettings, limits: LimitSettings) -> None:
         """Apply new settings from now on; known rules were read by the old ones."""
@@ -124,7 +126,7 @@ class RobotsCache:
     def forget(self, host: str) -> None:
         """Drop the rules of a host that no crawl has in memory any more; they are read from disk when it comes back."""
         for origin in self._origins.get(host, ()):
-            if self._known[origin].is_stored:
+            if self._known[origin].is_stored and origin not in self._refetched:
                 self._drop(origin)
 
     @staticmethod
@@ -137,8 +139,12 @@ class RobotsCache:
     def refetch(self, origin: str, since_s: float) -> QueuedUrl | None:
         """Return the request that fetches a file again; None if it was fetched since `since_s`, or is being fetched."""
         known = self._known.get(origin)
-        if origin in self.awaited or (known is not None and known.requested_s > since_s):
+        if origin in self.awaited:
             return None
+        if known is not None and known.requested_s > since_s:
+            self._refetched.discard(origin)
+            return None
+        self._refetched.add(origin)
         self.awaited.add(origin)
         return self.prerequisite(origin, 0.0)
 

@@ -66,3 +66,14 @@ def test_rules_of_a_host_that_leaves_memory_are_dropped_if_disk_has_them() -> No
     robots.forget("a.test")
     known = [robots.rules_of(each, 1.0) is not None for each in (ORIGIN, stored, elsewhere, "http://b.test")]
     assert known == [False, False, True, True]
+
+
+def test_a_file_that_was_fetched_again_is_not_forgotten_before_that_is_noticed() -> None:
+    """Its host has nothing else to do and leaves memory: the file was fetched again and again."""
+    robots = RobotsCache(CourtesySettings(), LimitSettings())
+    assert robots.refetch(ORIGIN, 10.0) is not None
+    robots.learn(ORIGIN, "404", 404, b"", 11.0, is_stored=True)
+    robots.forget("a.test")
+    assert robots.refetch(ORIGIN, 10.0) is None
+    robots.forget("a.test")
+    assert robots.rules_of(ORIGIN, 12.0) is None

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -23,6 +24,7 @@ from teia.cluster.cells.log import (
 from teia.cluster.nats.wire import Wire
 from teia.errors import ClusterError
 from tests.cluster.conftest import Nats
+from tests.waiting import until
 
 
 def log_of(
@@ -189,6 +191,11 @@ def test_commits_during_an_outage_are_stored_once(own_nats: Nats) -> None:
     own_nats.run(main())
 
 
+def is_stopped(process: int) -> bool:
+    stats = [path.read_text("utf-8") for path in Path(f"/proc/{process}/task").glob("*/stat")]
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+
+
 def test_a_commit_is_given_up_when_the_session_is_over(own_nats: Nats) -> None:
     async def main() -> None:
         over: list[bool] = []
@@ -198,6 +205,8 @@ def test_a_commit_is_given_up_when_the_session_is_over(own_nats: Nats) -> None:
         server = own_nats.servers.process_of(0)
         os.kill(server, signal.SIGSTOP)
         try:
+            # Each of its threads stops when it runs next; until then one may still answer.
+            until(lambda: is_stopped(server), "it is stopped")
             waiting = asyncio.create_task(log.append(b"never"))
             await asyncio.sleep(0.5)  # it waits for an answer
             over.append(True)
