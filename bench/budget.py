@@ -1,7 +1,7 @@
 """One budget for many hosts, carried out by the live crawler: the freshness reached, and the joint optimum.
 
     python -m bench.budget [--hosts 30] [--pages 900] [--days 20] [--from-day 12] [--budget 900] [--seed 1]
-                           [--policy edf] [--write FILE.md]
+                           [--policy edf] [--rates known,learnt] [--write FILE.md]
 
 The web has hosts of very different sizes (Zipf) with pages that change at very different rates, and hosts that allow a
 request every 4 minutes, 24 minutes or 4 hours. All hosts together have `--budget` requests a day. Frontier, commit,
@@ -11,11 +11,15 @@ numbers on any machine. The crawl begins with nothing. It is judged from `--from
   optimum     the best that any division of the budget can keep, with the true rates, under the hosts' delays
   by rates    what the visits of the optimum for the estimated rates would keep, by the true rates: the rest is what
               learning costs
+  not found   the freshness that the optimum has of pages, in the time before their first visit
   expected    what the visits that were made keep, by the true rates, without the luck of single changes
   true        the share of time for which captures equalled their pages
 
 The crawl is run twice: with rates that it learns from its visits, and with rates that it is told (`known`), with no
-floor and nothing explored. The difference of the second to the optimum is the loss of the live plan.
+floor and nothing explored. The difference of the second to the optimum is the loss of the live plan. A crawler that
+learns the rates is compared with an oracle that must learn them too: it knows the true distribution of the rates on
+each host, has made the visits of the optimum for some days, and computes each page's rate from them by Bayes' rule.
+What the best visits for its rates keep is as much as `by rates` can be.
 """
 
 from __future__ import annotations
@@ -47,6 +51,12 @@ from tests.crawler.fresh_crawls import DAY_S, EPOCH_S, FreshWeb, fresh_web, quie
 
 DELAYS = (1, 6, 60)
 """Delays of hosts, in steps of the clock."""
+
+ORACLE_DAYS = (4, 8, 16, 32, 64, 128)
+"""Days of visits from which the oracle learns rates."""
+
+RATES, DRAWS = 200, 8
+"""Points of the oracle's grid of rates, and results of its visits that are drawn."""
 
 SURE = 1e6
 """Number of changes that a rate which is told counts for."""
@@ -128,6 +138,7 @@ class BudgetResult:
     rates: str
     optimum: float
     by_rates: float
+    not_found: float
     expected: float
     true: float
     a_day: float
@@ -182,17 +193,44 @@ def judge(web: FreshWeb, pages: TruePages, size: BudgetWeb, rates: str) -> Budge
     visits = web.visits()
     made = sum(time_s >= begin_s for time_s, _ in web.taken) / (end_s - begin_s)
     found = pages.rate if rates == "known" else estimated_rates(web, pages)
+    best = pages.best(pages.rate, size.budget / DAY_S)
+    first_s = np.array([min(visits.get(url, [end_s])) for url in pages.urls])
+    unseen = np.clip((first_s - begin_s) / (end_s - begin_s), 0.0, 1.0)
+
     kept = [
         fresh_share(visits.get(url, []), rate, begin_s, end_s) for url, rate in zip(pages.urls, pages.rate, strict=True)
     ]
     return BudgetResult(
         rates,
-        pages.kept(pages.best(pages.rate, size.budget / DAY_S)),
+        pages.kept(best),
         pages.kept(pages.best(found, size.budget / DAY_S)),
+        float(np.mean(unseen * (1.0 - steady_staleness(pages.rate, best)))),
         float(np.mean(kept)),
         web.freshness(size.from_day),
         made * DAY_S,
     )
+
+
+def ask_oracle(size: BudgetWeb) -> dict[int, float]:
+    """Return the freshness that the best visits keep for the rates that the oracle has learnt, by days of visits."""
+    world = size.world()
+    pages, chance = TruePages.of(world, size.step_s), np.random.default_rng(size.seed)
+    pace = np.array([world.changes.host_pace(host.content) for host in world.hosts])[pages.host]
+    grid = np.linspace(world.spec.changes.slowest, world.spec.changes.fastest, RATES) * pace[:, None] / DAY_S
+    found = {}
+    for days in ORACLE_DAYS:
+        # A page that is not worth a visit is visited once.
+        visits = np.maximum(np.rint(pages.best(pages.rate, size.budget / DAY_S) * days * DAY_S), 1)
+        gap_s, kept = days * DAY_S / visits, []
+        for _ in range(DRAWS):
+            changed = chance.binomial(visits.astype(np.int64), -np.expm1(-pages.rate * gap_s))
+            expected = grid * gap_s[:, None]
+            logs = changed[:, None] * np.log(-np.expm1(-expected)) - (visits - changed)[:, None] * expected
+            share = np.exp(logs - logs.max(axis=1, keepdims=True))
+            rate = (share * grid).sum(axis=1) / share.sum(axis=1)
+            kept.append(pages.kept(pages.best(rate, size.budget / DAY_S)))
+        found[days] = float(np.mean(kept))
+    return found
 
 
 def fresh_share(visits_s: Sequence[float], rate: float, begin_s: float, end_s: float) -> float:
@@ -229,14 +267,20 @@ def table(found: Sequence[BudgetResult], size: BudgetWeb) -> str:
         f"{size.pages} pages on {size.hosts} hosts, {size.budget} requests a day for all, policy {size.policy},"
         f" days {size.from_day:g} to {size.days:g}, seed {size.seed}.",
         "",
-        "| rates | optimum | by rates | expected | of optimum | true | requests a day |",
-        "|---|---|---|---|---|---|---|",
+        "| rates | optimum | by rates | not found | expected | of optimum | true | requests a day |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for each in found:
-        shares = [f"{each.optimum:.4f}", f"{each.by_rates:.4f}", f"{each.expected:.4f}"]
+        shares = [f"{share:.4f}" for share in (each.optimum, each.by_rates, each.not_found, each.expected)]
         part = f"{each.expected / each.optimum:.2%}"
         lines.append(f"| {each.rates} | {' | '.join(shares)} | {part} | {each.true:.4f} | {each.a_day:.0f} |")
     return "\n".join(lines)
+
+
+def table_of_oracle(found: dict[int, float], optimum: float) -> str:
+    days, shares = zip(*((str(each), f"{kept / optimum:.2%}") for each, kept in found.items()), strict=True)
+    lines = (("days of visits", *days), ("---",) * (len(days) + 1), ("oracle, of optimum", *shares))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def main() -> None:
@@ -244,17 +288,21 @@ def main() -> None:
     for name in ("hosts", "pages", "days", "from_day", "budget", "seed", "policy"):
         default = getattr(BudgetWeb(), name)
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
+    parser.add_argument("--rates", default="known,learnt")
     parser.add_argument("--write", type=Path)
     wanted = vars(parser.parse_args())
-    write = wanted.pop("write")
+    write, rates = wanted.pop("write"), wanted.pop("rates").split(",")
     size = BudgetWeb(**wanted)
     found = []
-    for known in (True, False):
+    for each in rates:
         with tempfile.TemporaryDirectory() as name:
-            found.append(run(size, Path(name), known=known))
-    print(table(found, size))
+            found.append(run(size, Path(name), known=each == "known"))
+    text = table(found, size)
+    if "learnt" in rates:
+        text += "\n\n" + table_of_oracle(ask_oracle(size), found[0].optimum)
+    print(text)
     if write is not None:
-        write.write_text(table(found, size) + "\n", "utf-8")
+        write.write_text(text + "\n", "utf-8")
 
 
 if __name__ == "__main__":

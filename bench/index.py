@@ -35,7 +35,7 @@ from typing import Any, Self
 
 from teia.index.anchors import AnchorTexts
 from teia.index.cell import CellIndex, anchor_words, make_document
-from teia.index.entry import IndexEntry, PackedEntry, pack_entry, unpack_entry
+from teia.index.entry import IndexEntry, PackedEntry, encode_entry, pack_encoded
 from teia.indexer.cell_indexer import CellIndexer
 from teia.indexer.indexer import REFRESH_AT_ONCE, STEP_CHANGES
 from teia.indexer.process import COMMIT_PAGES
@@ -64,13 +64,15 @@ class Waiting:
 def waiting(pages: int, seed: int) -> list[Waiting]:
     corpus = Corpus(pages, seed, cells=CELLS)
     return [
-        Waiting(pack_entry(page.entry), page.cell, page.anchors, len(page.entry.text.encode()))
+        Waiting(encode_entry(page.entry), page.cell, page.anchors, len(page.entry.text.encode()))
         for page in corpus.indexables()
     ]
 
 
 def _page(page: Waiting) -> PackedEntry:
-    return PackedEntry(unpack_entry(page.data), page.data)
+    packed = pack_encoded(page.data)
+    assert packed is not None
+    return packed
 
 
 # ---- contenders -----------------------------------------------------------------------------------------------------

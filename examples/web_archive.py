@@ -54,7 +54,7 @@ def main() -> None:
         with teia.Collection(data) as collection:
             home = collection.page(lab["seeds"][0])
             print(home.url, "versions:", *(version.time for version in home.versions))
-            print(collection.copy(home.url).head.decode("latin-1").splitlines()[0])
+            print(collection.capture(home.url).head.decode("latin-1").splitlines()[0])
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ Floors, from the ground up; a module imports from its own floor or from a lower 
     web/                the web interface and the HTTP API
     cli/                the command line
 
-For other programs (docs/embedding.md): `crawl`, `crawl_async`, `rebuild_index`, `search`, `Collection`, `Summary`,
-`TeiaError`. They are imported when they are first used, so that `import teia` costs next to nothing.
+For other programs (docs/embedding.md): `crawl`, `crawl_async`, `open`, `rebuild_index`, `search`, `Collection`,
+`Summary`, `TeiaError`. They are imported when they are first used, so that `import teia` costs next to nothing.
 """
 
 from __future__ import annotations
@@ -38,20 +38,32 @@ from teia.version import __version__
 
 if TYPE_CHECKING:
     from teia.api import Collection, crawl, crawl_async, rebuild_index
+    from teia.api import open_collection as open  # noqa: A004  # `teia.open`, as other packages have it
     from teia.collections.account import Summary
     from teia.errors import TeiaError
     from teia.indexer.open_search import search_collection as search
 
-__all__ = ["Collection", "Summary", "TeiaError", "__version__", "crawl", "crawl_async", "rebuild_index", "search"]
+__all__ = [
+    "Collection",
+    "Summary",
+    "TeiaError",
+    "__version__",
+    "crawl",
+    "crawl_async",
+    "open",
+    "rebuild_index",
+    "search",
+]
 
 _HOMES = {
-    "Collection": "teia.api",
-    "crawl": "teia.api",
-    "crawl_async": "teia.api",
-    "rebuild_index": "teia.api",
-    "Summary": "teia.collections.account",
-    "TeiaError": "teia.errors",
-    "search_collection": "teia.indexer.open_search",
+    "Collection": ("teia.api", "Collection"),
+    "crawl": ("teia.api", "crawl"),
+    "crawl_async": ("teia.api", "crawl_async"),
+    "open": ("teia.api", "open_collection"),
+    "rebuild_index": ("teia.api", "rebuild_index"),
+    "Summary": ("teia.collections.account", "Summary"),
+    "TeiaError": ("teia.errors", "TeiaError"),
+    "search_collection": ("teia.indexer.open_search", "search_collection"),
 }
 
 
@@ -60,5 +72,6 @@ def __getattr__(name: str) -> Any:
     if name == "search":
         return import_module("teia.search")
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        module, attribute = _HOMES[name]
+        return getattr(import_module(module), attribute)
     raise AttributeError(f"module 'teia' has no attribute {name!r}")

@@ -3,7 +3,7 @@
     import teia
 
     summary = teia.crawl(["https://example.org/"], data="archive", max_pages=100)
-    with teia.Collection("archive") as collection:
+    with teia.open("archive") as collection:
         for page in collection.pages():
             print(page["url"], page["digest"])
 
@@ -15,10 +15,11 @@ Neither touches signals or standard output.
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import uvloop
 
@@ -43,7 +44,7 @@ from teia.store.reader import StoredAnswer
 from teia.store.root import open_root
 from teia.transfer.read_all import audit_archives, audit_fetch_log, idle_account, known_urls
 from teia.views.links import edges
-from teia.views.page import PageView, page_view
+from teia.views.page import PageView, find_entry, page_view
 
 Progress = Callable[[Summary], object]
 PROGRESS_S = 0.5
@@ -155,7 +156,47 @@ def rebuild_index(data: Path | str, name: str | None = None) -> int:
     return asyncio.run(build_index(root, choose(root, name), WallClock()))
 
 
+def _warn_of_old_name(old: str, new: str) -> None:
+    """Warn of a name that is going to be removed (docs/embedding.md#what-stays)."""
+    warnings.warn(f"{old} is deprecated; use {new}", DeprecationWarning, stacklevel=3)
+
+
 # ---- reading --------------------------------------------------------------------------------------------------------
+
+
+class PageListing(TypedDict):
+    """A URL with a capture, as `Collection.pages` yields it. `digest` is of the decoded body, in hex."""
+
+    url: str
+    status: int
+    title: str
+    lang: str
+    type: str
+    digest: str
+    visits: int
+    changes: int
+    last_visit_s: float
+
+
+class CaptureListing(TypedDict):
+    """A capture, as `Collection.captures` yields it: `Collection.capture(url, time_s)` reads it.
+
+    `changed` is None for the first visit. `file`, `offset` and `length` lead to its record in the archive.
+    """
+
+    url: str
+    time_s: float
+    outcome: str
+    digest: str
+    changed: bool | None
+    file: str
+    offset: int
+    length: int
+
+
+def open_collection(data: Path | str, name: str | None = None) -> Collection:
+    """Open a collection of a data folder for reading (`teia.open`); it may be left out if there is only one."""
+    return Collection(data, name)
 
 
 class Collection(Closing):
@@ -177,8 +218,8 @@ class Collection(Closing):
         """Yield every known URL, with the keys of `teia export urls`."""
         return known_urls(self._root, self.name)
 
-    def pages(self) -> Iterator[dict[str, Any]]:
-        """Yield every URL with a capture: url, status, title, lang, type, digest, visits, changes, last_visit_s."""
+    def pages(self) -> Iterator[PageListing]:
+        """Yield every URL with a capture."""
         for url, _, page in self._lookup.pages():
             yield {
                 "url": url,
@@ -192,13 +233,40 @@ class Collection(Closing):
                 "last_visit_s": page.last_visit_s,
             }
 
+    def captures(self, url: str | None = None) -> Iterator[CaptureListing]:
+        """Yield the captures of a page, or of all pages, each page's oldest first."""
+        urls = (
+            (page for page, _, _ in self._lookup.pages())
+            if url is None
+            else (find_entry(self._lookup, url, self.settings).url,)
+        )
+        for each in urls:
+            entry = self._lookup.find(each)
+            for visit in self._lookup.visits(entry) if entry is not None else ():
+                if visit.file:
+                    yield {
+                        "url": each,
+                        "time_s": visit.time_s,
+                        "outcome": visit.outcome,
+                        "digest": visit.digest.hex(),
+                        "changed": visit.changed,
+                        "file": visit.file,
+                        "offset": visit.offset,
+                        "length": visit.length,
+                    }
+
     def page(self, url: str) -> PageView:
         """Return everything about one page; if it is unknown, the StoreError names similar pages."""
         return page_view(self._lookup, url, self.settings, self._clock)
 
-    def copy(self, url: str, time_s: float | None = None) -> StoredAnswer:
+    def capture(self, url: str, time_s: float | None = None) -> StoredAnswer:
         """Return a capture, the last one or that of a visit: head and body as received, decompressed."""
         return self._lookup.capture(url, time_s)
+
+    def copy(self, url: str, time_s: float | None = None) -> StoredAnswer:
+        """Return `capture(url, time_s)`; this is the old name."""
+        _warn_of_old_name("Collection.copy", "Collection.capture")
+        return self.capture(url, time_s)
 
     def links(self) -> Iterator[tuple[str, str]]:
         """Yield the link graph, as (source, target)."""

@@ -45,9 +45,14 @@ class TeiaError(Exception):
 
 
 class UsageError(TeiaError):
-    """The command line requests something invalid."""
+    """The command line or a form requests something invalid; `field` is the field of the form, if it is one's."""
 
     exit_status = 2
+    field = ""
+
+    def __init__(self, message: str = "", field: str = "") -> None:
+        super().__init__(message)
+        self.field = field or self.field
 
 
 class ConfigError(TeiaError):

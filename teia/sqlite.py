@@ -4,7 +4,8 @@ A new file is written whole: its tables are created in memory once, and that ima
 there is no half-made database; four cells cost two syncs each instead of ten, and the DDL is parsed once.
 
 `user_version` is the version of a file's tables; another one is refused. Only the version before is accepted where all
-that changed since are names (`Schema.renamed`): a writer migrates the file, a reader sees the new names as views.
+that changed since are names (`Schema.renamed`): a writer migrates the file and keeps a copy of it (`back_up`), a reader
+sees the new names as views.
 
 Errors of SQLite are translated by its result codes, never by its texts: a full disk may be tried again later
 (`DiskFull`), a file that is no database or has a broken page is named (`CorruptFile`), everything else is a
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from teia.durable import disk_errors
+from teia.durable import disk_errors, sync_folder
 from teia.errors import CorruptFile, DiskFull, StoreError
 
 # SHMSIZE: no room for the shared-memory file beside the log.
@@ -42,6 +43,18 @@ _WAL = b"\x02\x02"
 LOG_BYTES = 4 << 20
 LIMIT_LOG = f"PRAGMA journal_size_limit = {LOG_BYTES}"
 """A larger log (`-wal`) is cut to this size when it is restarted; for every connection that writes our databases."""
+
+_DELETE = ": stop teia and delete it with its -wal and -shm files;"
+_REMEDIES = {
+    "control": f"{_DELETE} requests that wait, standing commands and the record of runs are lost, no page is",
+    "ledger": f"{_DELETE} then begin no crawl for a day, the longest delay that it can have held for a server",
+    "web": f"{_DELETE} accounts and tokens are lost, and `teia serve` prints a code for a new first account",
+    "signals": f"{_DELETE} announcements that wait are lost",
+    "hubs": f"{_DELETE} feeds are subscribed to again",
+    "subscriptions": f"{_DELETE} the subscriptions are lost",
+    "frontier": (": restore it from a backup, or import its archive into another collection with `teia import warc`"),
+}
+"""Ways out of a damaged file, by its name without the ending."""
 
 _FORBIDDEN = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 
@@ -86,7 +99,9 @@ def open_database(
             # An empty file: the file system could not link the image, or another process is creating it.
             if _version(db) == 0:
                 _run_to_version(db, schema.ddl, schema.version)
-            if _check_version(path, db, schema) != schema.version:
+            version = _check_version(path, db, schema)
+            if version != schema.version:
+                back_up(db, copy_before(path, version), schema.mode)
                 rename_tables(db, schema.renamed, schema.version)
             for table, columns in schema.added_columns.items():
                 _add_columns(db, table, columns)
@@ -95,6 +110,30 @@ def open_database(
             db.close()
             raise
     return db
+
+
+def copy_before(path: Path, version: int) -> Path:
+    """Return the name of the copy that is made of a file of this version before it is migrated."""
+    return path.with_name(f"{path.name}.v{version}")
+
+
+def back_up(db: sqlite3.Connection, copy: Path, mode: int) -> None:
+    """Copy an open file as it is; a copy that is there stays. The older teia that wrote it can use the copy."""
+    if copy.exists():
+        return
+    temporary = copy.with_name(f".{copy.name}.{os.getpid()}.tmp")
+    try:
+        with disk_errors(copy, "written"):
+            os.close(os.open(temporary, os.O_CREAT | os.O_RDWR | os.O_TRUNC | os.O_CLOEXEC, mode))
+        with closing(sqlite3.connect(temporary, isolation_level=None)) as target:
+            db.backup(target)
+            # One file, synced: the log of a copy would be forgotten.
+            target.execute("PRAGMA journal_mode = DELETE")
+        with disk_errors(copy, "written"):
+            temporary.rename(copy)
+            sync_folder(copy.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _run_to_version(db: sqlite3.Connection, script: str, version: int) -> None:
@@ -320,7 +359,7 @@ def store_error(path: Path, error: sqlite3.Error) -> StoreError:
     if code in _FULL:
         return DiskFull(f"{path}: no space left on the disk ({error}); free some space and run the command again")
     if primary in _CORRUPT:
-        return CorruptFile(path, f"{error}; it is damaged, or not a file of teia")
+        return CorruptFile(path, f"{error}; it is damaged, or not a file of teia{_REMEDIES.get(path.stem, '')}")
     if primary in _FORBIDDEN:
         return StoreError(f"{path}: {error}; grant write permission, or choose another folder with --data")
     return StoreError(f"{path}: {error}")

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from teia.parse.children.child import JobLoader
 from teia.parse.children.spawn import ZygoteProcess
-from tests import durations, quick
+from tests import durations, figures, quick, workers
 
 pytest_plugins = ["tests.crawler.crawled"]
 
@@ -34,6 +34,8 @@ IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out the tests that start processes or take long")
+    workers.add_option(parser)
+    parser.addoption("--figures", action="store_true", help="print the ten figures of reliability with their targets")
     parser.addoption("--write-durations", action="store_true", help="write tests/durations.txt anew")
 
 
@@ -42,7 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
     hear_signals()
     if config.getoption("--quick"):
         config.pluginmanager.register(quick.Watch())
-    if config.getoption("--write-durations") and not hasattr(config, "workerinput"):
+    if number := config.getoption("--workers"):
+        config.pluginmanager.register(workers.Workers(number))
+    if config.getoption("--write-durations"):
         config.pluginmanager.register(durations.Measure())
 
 
@@ -116,7 +120,12 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name the tests that took too long for a quick run."""
+    """Print the figures, if that is wanted; name the tests that took too long for a quick run."""
+    if terminalreporter.config.getoption("--figures"):
+        terminalreporter.section("figures of reliability (docs/security.md)")
+        reports = [each for name in ("passed", "failed") for each in terminalreporter.stats.get(name, [])]
+        for line in figures.table(reports):
+            terminalreporter.write_line(line)
     for line in quick.took_long(terminalreporter.stats.get("passed", [])):
         terminalreporter.write_line(f"long for --quick, mark it heavy: {line}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,12 +16,18 @@ import pytest
 
 import teia
 from teia.api import FLAGS, flags_of
+from teia.clock import WallClock
 from teia.config.sections import Config
 from teia.config.tree import keys_of
 from teia.crawler.loop import Crawler
+from teia.crawler.signals_in.follow_source import follow_source
 from teia.errors import ConfigError, StoreError, UsageError
 from teia.lab.server.process import lab_process
+from teia.signals.announce import counts_in
 from teia.store.root import open_root
+from teia.views.reports.catalogue import find_report
+from teia.views.reports.source import open_source
+from tests.config.test_extensions import PACKAGES, install
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 PLACE = ("--port", "0", "--address", "127.77.96.1", "--dns-address", "127.77.255.96:0")
@@ -45,14 +52,23 @@ def test_a_crawl_from_python_can_be_read_from_python(lab: dict[str, Any], tmp_pa
     assert (summary.state, summary.politeness_violations) == ("finished", 0)
     assert summary.pages > 40
     assert told
-    with teia.Collection(tmp_path / "data") as collection:
+    with teia.open(tmp_path / "data") as collection:
         pages = {page["url"]: page for page in collection.pages()}
         assert len(pages) == summary.pages
+        captures = list(collection.captures())
+        assert [(each["url"], each["digest"]) for each in captures] == [
+            (url, page["digest"]) for url, page in pages.items()
+        ]
+        assert list(collection.captures(lab["seeds"][0])) == [
+            each for each in captures if each["url"] == lab["seeds"][0]
+        ]
+        with pytest.deprecated_call(match=r"use Collection\.capture"):
+            collection.copy(lab["seeds"][0])
         assert sum(each["state"] == "done" for each in collection.urls()) >= summary.pages
         view = collection.page(lab["seeds"][0])
         assert view.digest == pages[view.url]["digest"]
-        assert b"<html" in collection.copy(view.url).payload
-        assert collection.copy(view.url, pages[view.url]["last_visit_s"]) == collection.copy(view.url)
+        assert b"<html" in collection.capture(view.url).payload
+        assert collection.capture(view.url, pages[view.url]["last_visit_s"]) == collection.capture(view.url)
         assert (view.url, view.links_out[0]) in set(collection.links())
         assert collection.sql("SELECT count(*) FROM fetches").rows == [(summary.requests,)]
         assert collection.audit_politeness().checked == summary.requests
@@ -60,7 +76,28 @@ def test_a_crawl_from_python_can_be_read_from_python(lab: dict[str, Any], tmp_pa
         assert collection.account()["requests"] == summary.requests
         assert collection.settings.courtesy.delay_s == 0.02
         with pytest.raises(StoreError, match="no capture"):
-            collection.copy("http://nowhere.test/")
+            collection.capture("http://nowhere.test/")
+
+
+def test_extensions_take_part_in_a_crawl(lab: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "packages").mkdir()
+    for package in PACKAGES:
+        install(package, tmp_path / "packages")
+    monkeypatch.syspath_prepend(tmp_path / "packages")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "packages"), os.environ.get("PYTHONPATH", "")]))
+    data, seed = tmp_path / "data", lab["seeds"][0]
+    own = {"order": "least-linked", "exclude": ["py:session-url"], "parse": {"processors": ["text/html=markdown"]}}
+    first = teia.crawl(seed, data=data, max_pages=10, **settings(lab), **own)
+    root = open_root(data)
+    with open_source(root, "main") as source:
+        report: Any = find_report("suffixes")(source, 10)
+        assert report.requests == sum(row.requests for row in report.rows) >= first.pages
+        assert report.rows[0].domain == "test"
+    follow_source(root.collection("main").signals, [seed], WallClock())
+    teia.crawl(data=data, max_pages=5, **settings(lab))
+    assert counts_in(root.collection("main").signals)["source"] == {"received": 1, "taken": 1}
+    with teia.open(data) as collection:
+        assert len(list(collection.captures(seed))) == 2, "a page that a source reports is visited again"
 
 
 def example(name: str) -> Any:
@@ -168,6 +205,7 @@ def test_the_package_can_be_called_and_imported_from() -> None:
         "TeiaError",
         "crawl",
         "crawl_async",
+        "open",
         "rebuild_index",
     }
     for name in teia.__all__:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -12,12 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from teia.clock import WallClock
+from teia.collections.control_file import CrawlReports
 from teia.errors import CorruptFile, DiskFull, StoreError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import SCHEMA
 from teia.frontier.queue import ledger
+from teia.frontier.queue.ledger import Ledger
 from teia.signals import announce, indexnow, subscriptions, websub
-from teia.sqlite import PRIVATE, PUBLIC, Schema, create_database, open_database, open_to_read
+from teia.sqlite import PRIVATE, PUBLIC, Schema, copy_before, create_database, open_database, open_to_read
+from teia.web.access.accounts import Accounts
 from tests.frontier.cells import NOW_S, add_links, assert_counters_are_true, found, image, page
 
 
@@ -67,6 +72,27 @@ def test_database_with_a_broken_page_is_named(tmp_path: Path) -> None:
         file.write(b"\xff" * (path.stat().st_size - 4096))
     with pytest.raises(CorruptFile):
         FrontierCell(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "open_file", "way_out"),
+    [
+        ("control.sqlite", CrawlReports, "no page is"),
+        ("ledger.sqlite", Ledger, "no crawl for a day"),
+        ("web.sqlite", lambda path: Accounts(path, WallClock()), "`teia serve` prints a code"),
+        ("frontier.sqlite", FrontierCell, "teia import warc"),
+    ],
+)
+def test_a_broken_file_is_refused_with_a_way_out(
+    tmp_path: Path, name: str, open_file: Callable[[Path], object], way_out: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"whatever it was before, it is no database now" * 300)
+    with pytest.raises(CorruptFile) as refusal:
+        open_file(path)
+    assert way_out in str(refusal.value)
+    path.unlink()
+    open_file(path)  # the way out leads somewhere
 
 
 def unwritable(tmp_path: Path) -> list[Path]:
@@ -289,6 +315,35 @@ def test_a_file_of_the_version_before_gets_the_names_of_today(tmp_path: Path, na
             assert {table: [row[: len(rows[table][0])] for row in found[table]] for table in found} == rows
     with closing(open_to_read(path, today)) as db, closing(open_database(tmp_path / "new", today)) as new:
         assert columns(db) == columns(new)
+    copy = copy_before(path, today.version - 1)
+    assert copy.stat().st_mode & 0o777 & ~0o644 == 0
+    assert today.mode != PRIVATE or copy.stat().st_mode & 0o077 == 0
+    with closing(sqlite3.connect(copy)) as old, closing(sqlite3.connect(":memory:")) as made:
+        made.executescript(ddl)
+        assert list(old.iterdump()) == list(made.iterdump()), "the older teia finds what it wrote"
+        assert old.execute("PRAGMA user_version").fetchone() == (today.version - 1,)
+    assert {each.name.removeprefix(name) for each in tmp_path.glob(f"{name}*")} <= {
+        "",
+        f".v{today.version - 1}",
+        "-wal",
+        "-shm",
+    }
+
+
+def test_a_migration_without_room_for_the_copy_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    today, ddl, rows = BEFORE["ledger"]
+    path = tmp_path / "ledger"
+    create_database(path, ddl, today.version - 1)
+
+    def no_room(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "rename", no_room)
+    with pytest.raises(DiskFull):
+        open_database(path, today)
+    assert [each.name for each in tmp_path.iterdir() if "v1" in each.name] == []
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT * FROM places").fetchall() == rows["delays"]
 
 
 def columns(db: sqlite3.Connection) -> set[tuple[str, str, str]]:

@@ -4,6 +4,7 @@ systems.
     python -m bench.relevance                            the baselines and teia
     python -m bench.relevance --systems baseline,teia    difference of the two, and the probability that it is chance
 
+    manuals/         a second set, on which nothing is tuned: its queries and judgements
     documents.tsv    the pages: id, language, digest of the file as it was judged
     queries.tsv      the queries: id, language, kind, half (tune or test), text of the query, what is wanted
     judgements.tsv   query, document, grade 0-3; a pair that is not listed was not judged and counts as 0

@@ -1,8 +1,10 @@
-"""`python -m bench.relevance`: measure systems on the judged set, print tables, write `bench/results/relevance.json`.
+"""`python -m bench.relevance`: measure systems on a judged set, print tables, write `bench/results/relevance*.json`.
 
+--set manuals             the set of pages that nothing was tuned on; `debian` is the other
 --systems baseline,teia   the systems; the others are compared with the first
 --half tune               only that half of the queries, and no file: use `test` only before a merge
 --unjudged                instead: list the pages among a system's first ten that were not judged, to be added
+--against FILE            also compare with the results of an earlier commit, by query
 --out FILE                file of the JSON
 """
 
@@ -21,11 +23,12 @@ from rich.console import Console
 
 from bench.relevance import corpus, judged
 from bench.relevance.metrics import DEPTH, PERMUTATIONS, RELEVANT_FROM
-from bench.relevance.report import Run, answer, result, tables, values_of
+from bench.relevance.report import Run, answer, compare_with, result, tables, values_of
 from bench.relevance.systems import SYSTEMS
 from teia.errors import TeiaError, UsageError
 
-RESULT = Path(__file__).resolve().parents[1] / "results" / "relevance.json"
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+RESULT = {"debian": RESULTS / "relevance.json", "manuals": RESULTS / "relevance-manuals.json"}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -36,18 +39,22 @@ def main(arguments: Sequence[str]) -> None:
         raise UsageError(
             f"--systems: {', '.join(unknown) or 'no system'} cannot be measured; there are {', '.join(SYSTEMS)}"
         )
-    entries = corpus.entries()
-    queries, judgements = judged.queries(), judged.judgements()
+    chosen = corpus.SETS[options.set]
+    entries = corpus.entries(chosen)
+    documents = corpus.collect(entries, chosen)
+    queries, judgements = judged.queries(chosen), judged.judgements(chosen)
     judged.check(queries, judgements, entries)
     queries = [query for query in queries if options.half in (query.half, "both")]
-    documents = corpus.collect(entries)
     runs = [answer(name, SYSTEMS[name](documents), queries) for name in names]
     languages = {entry.id: entry.language for entry in entries}
     if options.unjudged:
         _print_unjudged(runs, queries, judgements, languages)
         return
     values = {run.name: values_of(run, queries, judgements, languages) for run in runs}
-    found = _set(documents, judgements) | result(runs, queries, values)
+    found = _set(chosen, documents, judgements) | result(runs, queries, values)
+    if options.against is not None:
+        earlier = json.loads(options.against.read_bytes())
+        found["earlier"] = compare_with(earlier["by_query"], queries, values)
     console = Console(width=120)
     for table in tables(found):
         console.print(table)
@@ -56,24 +63,28 @@ def main(arguments: Sequence[str]) -> None:
             f"{found['changed_pages']} pages are not the ones that were judged: other versions of the packages."
         )
     if options.half == "both":
-        options.out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        (options.out or RESULT[options.set]).write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.relevance", description="Measure rankings on the judged set.")
+    parser.add_argument("--set", default="debian", choices=list(corpus.SETS))
     parser.add_argument("--systems", default="baseline,monolingual,teia", metavar="NAME,NAME")
     parser.add_argument("--half", default="both", choices=["both", *judged.HALVES])
     parser.add_argument("--unjudged", action="store_true")
-    parser.add_argument("--out", type=Path, default=RESULT, metavar="FILE")
+    parser.add_argument("--against", type=Path, metavar="FILE")
+    parser.add_argument("--out", type=Path, metavar="FILE")
     return parser.parse_args(arguments)
 
 
-def _set(documents: Sequence[corpus.Document], judgements: dict[str, judged.Grades]) -> dict[str, Any]:
+def _set(
+    chosen: corpus.JudgedSet, documents: Sequence[corpus.Document], judgements: dict[str, judged.Grades]
+) -> dict[str, Any]:
     """Return the description of the set and of the method."""
     return {
         "pages": len(documents),
         "changed_pages": sum(document.has_changed for document in documents),
-        "packages": _versions(),
+        "packages": _versions(chosen),
         "judgements": sum(len(grades) for grades in judgements.values()),
         "depth": DEPTH,
         "relevant_from_grade": RELEVANT_FROM,
@@ -81,11 +92,15 @@ def _set(documents: Sequence[corpus.Document], judgements: dict[str, judged.Grad
     }
 
 
-def _versions() -> dict[str, str]:
+def _versions(chosen: corpus.JudgedSet) -> dict[str, str]:
     """Return the versions of the packages that hold the pages; empty without dpkg."""
+    if chosen.languages:  # unpacked, not installed: the script has noted the names of the packages' files
+        noted = corpus.UNPACKED / "packages"
+        names = noted.read_text("utf-8").split() if noted.is_file() else []
+        return {name.split("_")[0]: name.split("_")[1] for name in names}
     if shutil.which("dpkg-query") is None:
         return {}
-    command = ["dpkg-query", "--show", "--showformat=${Package} ${Version}\n", *corpus.PACKAGES]
+    command = ["dpkg-query", "--show", "--showformat=${Package} ${Version}\n", *chosen.packages]
     shown = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False).stdout
     return dict(line.split(" ", 1) for line in shown.splitlines())
 

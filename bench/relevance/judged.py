@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.relevance.corpus import FOLDER, Entry
+from bench.relevance.corpus import DEBIAN, Entry, JudgedSet
 from teia.errors import ConfigError
 
 KINDS = ("topic", "known", "inflected", "wordy")
@@ -35,12 +35,13 @@ class Query:
     need: str
 
 
-def queries(path: Path = FOLDER / "queries.tsv") -> list[Query]:
-    return [Query(**row) for row in _rows(path)]
+def queries(judged: JudgedSet = DEBIAN) -> list[Query]:
+    return [Query(**row) for row in _rows(judged.folder / "queries.tsv")]
 
 
-def judgements(path: Path = FOLDER / "judgements.tsv") -> dict[str, Grades]:
+def judgements(judged: JudgedSet = DEBIAN) -> dict[str, Grades]:
     """Return the grades by query; a pair that is judged twice is an error."""
+    path = judged.folder / "judgements.tsv"
     found: dict[str, dict[str, int]] = {}
     for row in _rows(path):
         grades = found.setdefault(row["query"], {})

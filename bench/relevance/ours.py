@@ -25,6 +25,7 @@ from teia.index.anchors import AnchorTexts
 from teia.index.cell import CellIndex
 from teia.index.entry import IndexEntry
 from teia.index.union import UnionReader
+from teia.indexer.semantic_model import MIN_PAGES
 from teia.search.rank.formula import Ranking, Weights
 from teia.search.rank.semantic import Model
 from teia.search.rank.train_semantic import train
@@ -42,7 +43,7 @@ class Setup:
 
     weights: Weights = field(default_factory=Weights)
     options: SearchOptions = field(default_factory=SearchOptions)
-    semantics: bool = False
+    semantics: bool = True
     cells: int = CELLS
 
 
@@ -76,7 +77,7 @@ class Ours:
         return cells
 
     def _model(self, reader: UnionReader) -> Model | None:
-        return train(reader.all_entries, seed=SEED, min_pages=1) if self._setup.semantics else None
+        return train(reader.all_entries, seed=SEED, min_pages=MIN_PAGES) if self._setup.semantics else None
 
     def search(self, query: str, n: int) -> list[str]:
         results = self.searcher.search(query, n, options=self._setup.options)

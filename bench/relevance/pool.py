@@ -1,7 +1,7 @@
 """Candidates to judge: the best pages of rankings that differ in kind, so that no system is judged by its own choice.
 
     python -m bench.relevance.pool              pages that the rankings put high and that were not judged
-    python -m bench.relevance.pool en-topic-01  the same for one query
+    python -m bench.relevance.pool en-topic-01  the same for one query, of either set
 
 Six rankings, each only over the pages in the query's language: BM25 of words as written, of stems, of stems with a
 heavy title, of the best passage of a page; cosine of latent semantic vectors; cosine of 4-grams of letters. They are
@@ -22,7 +22,7 @@ from scipy.sparse.linalg import svds
 
 from bench.relevance import judged
 from bench.relevance.analysis import LANGUAGES, folded_words, plain_words, stems
-from bench.relevance.corpus import Document, collect
+from bench.relevance.corpus import SETS, Document, JudgedSet, collect
 
 DEPTH = 15
 K1, B = 1.2, 0.75
@@ -146,11 +146,17 @@ def candidates(documents: Sequence[Document], ranks: dict[str, Ranking], query: 
 
 
 def main(wanted: Sequence[str]) -> None:
-    judgements = judged.judgements()
-    documents = sorted(collect(), key=lambda each: each.id)
+    for each in SETS.values():
+        if not wanted or any(query.id in wanted for query in judged.queries(each)):
+            _print_unjudged(each, wanted)
+
+
+def _print_unjudged(judged_set: JudgedSet, wanted: Sequence[str]) -> None:
+    judgements = judged.judgements(judged_set)
+    documents = sorted(collect(judged=judged_set), key=lambda each: each.id)
     for language in LANGUAGES:
         pages = [each for each in documents if each.language == language]
-        queries = [each for each in judged.queries() if each.language == language]
+        queries = [each for each in judged.queries(judged_set) if each.language == language]
         ranks = rankings(pages, language)
         for query in queries if not wanted else [each for each in queries if each.id in wanted]:
             for document, names in candidates(pages, ranks, query.text).items():

@@ -82,6 +82,18 @@ def result(runs: Sequence[Run], queries: Sequence[Query], values: Mapping[str, V
     }
 
 
+def compare_with(
+    earlier: Mapping[str, Values], queries: Sequence[Query], values: Mapping[str, Values]
+) -> dict[str, Any]:
+    """Compare each system with its own values by query at an earlier time."""
+    rows = groups(queries)
+    return {
+        name: {measure: _compared(earlier[name], values[name], measure, rows) for measure in COMPARED}
+        for name in values
+        if name in earlier
+    }
+
+
 def _rounded(values: Mapping[str, float]) -> dict[str, float]:
     return {measure: round(values[measure], 4) for measure in COMPARED}
 
@@ -107,12 +119,17 @@ def tables(found: Mapping[str, Any]) -> list[Table]:
     for name, rows in found["systems"].items():
         for group, means in rows.items():
             measured.add_row(name, group, str(found["queries"][group]), *(f"{value:.3f}" for value in means.values()))
-    if not found["comparisons"]:
-        return [measured]
-    compared = Table(
-        "system", "measure", "queries", found["compared_with"], "system", "change", "better", "worse", "p", box=None
-    )
-    for name, measures in found["comparisons"].items():
+    compared = [
+        _comparison_table(first, found[kind])
+        for kind, first in (("comparisons", found["compared_with"]), ("earlier", "earlier"))
+        if found.get(kind)
+    ]
+    return [measured, *compared]
+
+
+def _comparison_table(first: str, comparisons: Mapping[str, Any]) -> Table:
+    compared = Table("system", "measure", "queries", first, "system", "change", "better", "worse", "p", box=None)
+    for name, measures in comparisons.items():
         for measure, rows in measures.items():
             for group, each in rows.items():
                 compared.add_row(
@@ -126,7 +143,7 @@ def tables(found: Mapping[str, Any]) -> list[Table]:
                     str(each["losses"]),
                     _p(each["p"]),
                 )
-    return [measured, compared]
+    return compared
 
 
 def _p(value: float) -> str:

@@ -8,8 +8,10 @@ progress    the display of a running crawl
 advice      advice after a crawl that fetched nothing
 supervised  `--supervised`: progress of lab runs that another program started
 config      `teia config`
+doctor      `teia doctor`
 bench       `teia bench`
 serve       `teia serve`
+users       `teia users`
 demo        `teia demo`
 signals     `teia signals`
 crawl/      Commands that crawl, and that change what is crawled.

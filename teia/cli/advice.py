@@ -40,6 +40,13 @@ def next_steps(root: Root, config: Config, account: Mapping[str, Any]) -> Iterat
         )
 
 
+def what_now(root: Root, account: Mapping[str, Any]) -> str:
+    """Return what to do after a crawl that got somewhere: continue, search, or look at it."""
+    steps = ["run the same command to continue"] if account["urls_queued"] else []
+    steps += [f"teia search WORDS --data {root.path}"] if account["indexed"] else []
+    return " · ".join([*steps, f"teia serve --data {root.path}"])
+
+
 def _dns_advice(host: str, why: str) -> str:
     """Return advice about a host name without an address, by the answer of the name servers."""
     elsewhere = f"or set its address with --resolve {host}=ADDRESS"

@@ -28,7 +28,7 @@ FAILED = 1
 WRONG_USAGE = 2
 INTERRUPTED = 130
 
-EXTRAS = {"dns": ("dnspython", "lab"), "matplotlib": ("matplotlib", "lab")}
+EXTRAS = {"matplotlib": ("matplotlib", "lab")}
 """Top-level modules that come with an extra: the package that holds them and the extra that brings it."""
 
 

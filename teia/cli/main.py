@@ -22,7 +22,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from teia.cli.exits import RootGroup, exit_status
-from teia.version import __version__
+from teia.version import __version__, describe_build
 
 CRAWLING = "Crawling"
 LOOKING = "Reading the results"
@@ -48,6 +48,7 @@ COMMANDS = {
     "resume": ("teia.cli.crawl.control:resume", CRAWLING),
     "stop": ("teia.cli.crawl.control:stop", CRAWLING),
     "serve": ("teia.cli.serve:serve", LOOKING),
+    "users": ("teia.cli.users:app", LOOKING),
     "search": ("teia.cli.read.search:search", LOOKING),
     "report": ("teia.cli.read.report:report", LOOKING),
     "sql": ("teia.cli.read.sql:sql", LOOKING),
@@ -58,12 +59,15 @@ COMMANDS = {
     "import": ("teia.cli.data.import_:app", CRAWLING),
     "audit": ("teia.cli.data.audit:app", LOOKING),
     "rebuild": ("teia.cli.data.rebuild:app", CRAWLING),
+    "remove": ("teia.cli.data.remove:remove", CRAWLING),
+    "retain": ("teia.cli.data.retain:retain", CRAWLING),
     "signals": ("teia.cli.signals:app", CRAWLING),
     "cluster": ("teia.cli.cluster.commands:app", MACHINES),
     "node": ("teia.cli.cluster.node:node", MACHINES),
     "lab": ("teia.cli.lab.commands:app", LABORATORY),
     "bench": ("teia.cli.bench:app", LABORATORY),
     "config": ("teia.cli.config:config", SETTINGS),
+    "doctor": ("teia.cli.doctor:doctor", SETTINGS),
 }
 """Every command: where it is (`module:name`) and the panel of `teia --help` that shows it."""
 
@@ -102,14 +106,15 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"teia {__version__}")
+        print(f"teia {__version__} ({describe_build()})")
         raise typer.Exit
 
 
 def _root(
     context: typer.Context,
     version: Annotated[  # noqa: ARG001  # typer calls `_version` for it
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
+        bool,
+        typer.Option("--version", help="Print the version and the build, and exit.", callback=_version, is_eager=True),
     ] = False,
     debug: Annotated[  # noqa: ARG001  # `exits` looks for it among the words, also when parsing fails
         bool, typer.Option("--debug", help="Print a traceback if a command fails.")
@@ -125,6 +130,9 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     if arguments is not None:
         sys.exit(_status(arguments))
     gc.set_threshold(GARBAGE_AFTER, 10, 10)
+    # OpenBLAS reads this once, when numpy is imported. Our matrices are small, and its threads wait by spinning: on
+    # busy cores a semantic model takes sixty times as long with two of them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _leave(_status(sys.argv[1:]))
 
 
@@ -145,5 +153,6 @@ def _leave(status: int) -> NoReturn:
 def _invoke(words: Sequence[str]) -> None:
     # Options before the command take no values, so the first other word is the command.
     wanted = next((word for word in words if not word.startswith("-")), "")
-    app = application([wanted] if wanted in COMMANDS else COMMANDS)
+    names = [wanted] if wanted in COMMANDS else () if "--version" in words else COMMANDS
+    app = application(names)
     typer.main.get_command(app)(args=words, prog_name="teia")

@@ -28,7 +28,8 @@ async def show_progress(crawler: Crawler, clock: Clock, console: Console | Plain
         while True:
             await clock.sleep(PLAIN_REFRESH_S)
             for crawl in crawler.crawls:
-                console.print(progress_line(summarize(crawl, clock.ticks_s() - began)), soft_wrap=True, markup=False)
+                now = summarize(crawl, clock.ticks_s() - began)
+                console.print(progress_line(now, crawl.config.limits.pages), soft_wrap=True, markup=False)
     from rich.live import Live  # of no use where there is no terminal
 
     # Transient: the summary takes the place of the table.
@@ -61,11 +62,12 @@ def _escaped(text: str) -> str:
     return escape(text)
 
 
-def progress_line(now: Summary) -> str:
+def progress_line(now: Summary, max_pages: int = 0) -> str:
     paused = f"  paused: {now.paused_why}" if now.paused_why else ""
     return (
         f"{now.collection}  {duration(now.seconds)}  {count_of(now.pages, 'page')}  {now.pages_per_s:,.1f}/s"
-        f"  {size(now.bytes)}  {count_of(now.hosts, 'host')}  {now.urls_queued:,} queued{paused}"
+        f"  {size(now.bytes)}  {count_of(now.hosts, 'host')}  {now.urls_queued:,} queued"
+        f"{eta(now, max_pages)}{paused}"
     )
 
 
@@ -74,7 +76,7 @@ def as_table(crawler: Crawler, seconds: float) -> Table:
 
     table = Table.grid(padding=(0, 2))
     for crawl in crawler.crawls:
-        _add_crawl(table, summarize(crawl, seconds))
+        _add_crawl(table, summarize(crawl, seconds), crawl.config.limits.pages)
     table.add_row(
         "in progress",
         count_of(crawler.in_flight, "request"),
@@ -85,12 +87,12 @@ def as_table(crawler: Crawler, seconds: float) -> Table:
     return table
 
 
-def _add_crawl(table: Table, now: Summary) -> None:
+def _add_crawl(table: Table, now: Summary, max_pages: int) -> None:
     table.add_row("teia", f"[bold]{now.collection}[/bold] {now.state}", duration(now.seconds))
     table.add_row(
         "pages", f"{now.pages:,}", f"{now.pages_per_s:,.1f}/s, {size(now.bytes)}, {count_of(now.hosts, 'host')}"
     )
-    table.add_row("queue", f"{now.urls_queued:,}", f"of {count_of(now.urls_known, 'URL')} known{eta(now)}")
+    table.add_row("queue", f"{now.urls_queued:,}", f"of {count_of(now.urls_known, 'URL')} known{eta(now, max_pages)}")
     table.add_row("answers", *_split_outcomes(now.outcomes))
     if now.freshness:
         table.add_row("freshness", freshness(now.freshness))
@@ -98,11 +100,17 @@ def _add_crawl(table: Table, now: Summary) -> None:
         table.add_row("[red]paused[/red]", _escaped(now.paused_why))
 
 
-def eta(now: Summary) -> str:
-    """Return the time for the known queue at the rate so far; more URLs may be found."""
+def eta(now: Summary, max_pages: int = 0) -> str:
+    """Return the time for the known queue at the rate so far, or until `--max-pages`; more URLs may be found."""
     if not now.urls_queued or not now.requests or not now.seconds:
         return ""
-    return f", {duration(now.urls_queued / (now.requests / now.seconds))} at this rate"
+    left_s = now.urls_queued / (now.requests / now.seconds)
+    if not max_pages:
+        return f", {duration(left_s)} at this rate"
+    share = f", {min(1.0, now.pages / max_pages):.0%} of --max-pages {max_pages:,}"
+    # Without a page so far there is no rate at which the limit would be reached.
+    to_limit_s = (max_pages - now.pages) / (now.pages / now.seconds) if now.pages else left_s
+    return f"{share}, {duration(max(0.0, min(left_s, to_limit_s)))} at this rate"
 
 
 def freshness(found: Mapping[str, float]) -> str:
@@ -127,13 +135,15 @@ def print_summary(account: Mapping[str, Any], console: Console | PlainConsole) -
         + _ENDS.get(account["state"], account["state"] + " after {span}").format(span=duration(account["seconds"]))
     )
     console.print(
-        f"  {count_of(account['pages'], 'page')} ({account['pages_per_s']:,.1f}/s), {size(account['bytes'])},"
+        f"  {count_of(account['pages'], 'page')} fetched ({account['pages_per_s']:,.1f}/s), {size(account['bytes'])},"
         f" {count_of(account['hosts'], 'host')}, {count_of(account['requests'], 'request')}"
     )
     console.print(f"  responses: {outcomes}")
-    console.print(f"  {count_of(account['urls_known'], 'URL')} known, {account['urls_queued']:,} still queued")
+    console.print(f"  {count_of(account['urls_known'], 'known URL')}, {account['urls_queued']:,} still queued")
     console.print(
-        f"  {count_of(account['archive_records'], 'archive record')}, {count_of(account['indexed'], 'page')} indexed,"
+        f"  {count_of(account.get('captures', 0), 'capture')} in all,"
+        f" {count_of(account['archive_records'], 'archive record')},"
+        f" {count_of(account['indexed'], 'searchable page')},"
         f" {count_of(account['politeness_violations'], 'politeness violation')}"
     )
     if account.get("index_behind"):

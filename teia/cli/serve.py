@@ -24,6 +24,12 @@ Names = Annotated[
 TokenOut = Annotated[
     Path | None, typer.Option("--token-out", help="Write an admin token for scripts to this file.", dir_okay=False)
 ]
+BehindProxy = Annotated[
+    bool,
+    typer.Option(
+        "--behind-proxy", help="Requests come from a reverse proxy on this machine: use X-Forwarded-For and -Proto."
+    ),
+]
 NoCrawler = Annotated[bool, typer.Option("--no-crawler", help="Serve the folder only; start no crawler.")]
 
 
@@ -34,6 +40,7 @@ def serve(
     name: Names = None,
     token_out: TokenOut = None,
     no_crawler: NoCrawler = False,
+    behind_proxy: BehindProxy = False,
 ) -> None:
     """Serve the web interface and the HTTP API of a folder, and run its crawls and schedules."""
     from teia.web.serve import serve as run
@@ -45,5 +52,8 @@ def serve(
 
     # A server without a crawler only reads; there a misspelt --data must not create a folder.
     root = open_root(data, create=not no_crawler)
-    ended_by = run(root, WallClock(), host, port, tuple(name or ()), token_out, report, crawls=not no_crawler)
+    ended_by = run(
+        root, WallClock(), host, port, tuple(name or ()), token_out, report,
+        crawls=not no_crawler, behind_proxy=behind_proxy,
+    )  # fmt: skip
     raise typer.Exit(INTERRUPTED if ended_by is signal.SIGINT else 0)

@@ -152,6 +152,36 @@ def status(data: Data, collection: Collection = None, as_json: AsJson = False) -
             console.print(f"{kind:10} {numbers[what]:>12,}  {description}", soft_wrap=True)
 
 
+# ---- sources of other packages ---------------------------------------------------------------------------------------
+
+SourceName = Annotated[str, typer.Argument(metavar="NAME", help="Name under which a package offers the source.")]
+Words = Annotated[list[str] | None, typer.Argument(metavar="WORD...", help="Passed to the source.")]
+
+
+@app.command("follow")
+def follow(
+    source: SourceName, data: Data, words: Words = None, collection: Collection = None, as_json: AsJson = False
+) -> None:
+    """Run a signal source of an installed package until it ends; the pages that it reports are visited sooner.
+
+    Example: teia signals follow changed-files /srv/www https://www.example.org/ --data archive
+    """
+    from teia.clock import WallClock
+    from teia.config.extensions import SIGNAL_SOURCES, extension_names, load_extension
+    from teia.crawler.signals_in.follow_source import follow_source
+
+    offered = load_extension(SIGNAL_SOURCES, source)
+    if offered is None:
+        names = ", ".join(extension_names(SIGNAL_SOURCES)) or "none"
+        raise UsageError(f"no installed package offers the signal source {source!r}; available: {names}")
+    root, name = open_collection(data, collection)
+    counts = follow_source(root.collection(name).signals, offered(*(words or ())), WallClock())
+    if as_json:
+        print_json({"collection": name, "source": source, **{key: counts[key] for key in ("received", "malformed")}})
+    else:
+        progress_console().print(f"{name}: {counts['received']:,} pages reported, {counts['malformed']:,} malformed")
+
+
 # ---- hits of pages, from logs of proxies and web servers -------------------------------------------------------------
 
 Files = Annotated[

@@ -16,6 +16,7 @@ commands        standing commands of users (T2); removal of a collection with it
 resident        the coordinator of `teia serve`, and when one is needed
 overview        a schedule in words: next starts, last runs
 account         keys of `teia crawl --json` and `status --json`; numbers of a crawl over time
+figures         catalogue of the figures: names, meanings, periods
 open_cells      the frontiers of a collection, opened one after the other
 index_state     number of pages that can be found, and that wait
 """

@@ -28,7 +28,8 @@ from teia.store.root import CollectionFolder
 class Summary:
     """One crawl's account.
 
-    `pages` are answers with a stored body, `indexed` those that searches can find now. `index_behind` are pages that
+    figures.py defines the numbers. `pages` are answers with a stored body, `captures` all answers that the archive has,
+    of earlier runs too, `indexed` those pages that searches can find now. `index_behind` are pages that
     belong into the index and are not there yet, `index_unreadable` those whose captures could not be read for it;
     `index_writing` says whether a process writes the index. `seconds` ends when everything is committed and handed to
     the indexer; indexing the rest took `index_seconds` more. `lost_here` are documents that reached their time limit
@@ -61,6 +62,7 @@ class Summary:
     index_writing: bool = False
     lost_here: int = 0
     parallel_requests: int = 0
+    captures: int = 0
 
 
 def empty_summary(collection: str) -> Summary:
@@ -88,6 +90,7 @@ def summarize(crawl: Crawl, seconds: float, politeness_violations: int = 0) -> S
         outcomes=dict(counts.outcomes.most_common()),
         links=counts.links,
         archive_records=counts.archive_records,
+        captures=sum(cell.frontier.captures for cell in cells),
         indexed=state.indexed,
         politeness_violations=politeness_violations,
         paused_why=crawl.paused_why,

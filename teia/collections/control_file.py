@@ -35,7 +35,7 @@ from teia.lib.closing import Closing
 from teia.lib.message import Message, decoded, encoded, message_code
 from teia.records import Command, Edit
 from teia.signals.websub import HubCall, HubVerdict
-from teia.sqlite import LIMIT_LOG, create_database, sqlite_errors
+from teia.sqlite import LIMIT_LOG, PUBLIC, back_up, copy_before, create_database, sqlite_errors
 
 SPARE_BYTES = 256 * 1024
 """Spare room in bytes: several times the size of an account with its list of the last requests."""
@@ -121,6 +121,7 @@ class ControlFile(Closing):
                 # A crawler of an older version may be using the old tables: then the next opening migrates them.
                 is_old = bool(self._tables().intersection(_OLD_TABLES))
                 if is_old and lock_holder(path.with_name("lock")) in {None, os.getpid()}:
+                    back_up(self._db, copy_before(path, 0), PUBLIC)
                     self._db.executescript(_MIGRATION)
             except BaseException:
                 self._db.close()

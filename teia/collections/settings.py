@@ -75,7 +75,9 @@ LIVE = _keys(
     " robots_bytes url_chars url_segments links_per_page disk_free_bytes",
     parse="text processors waiting_pages waiting_bytes",
     archive="requisites answers",
+    retention="quota_bytes",
     commit="every_s every_pages",
+    refresh="budget",
 )
 """Settings that a running crawl applies at once. The others are read at its start and take effect at the next."""
 

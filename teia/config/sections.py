@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from teia.config import extensions
 from teia.config.tree import ADMIN, HERE, setting
 from teia.urls import DEFAULT_RULES, RULES, SLOTS
 
@@ -33,6 +34,7 @@ class CollectionSettings:
         "breadth",
         "order in which the new URLs of a host are fetched",
         choices=ORDERS,
+        extended_by=extensions.ORDERS,
     )
     prefer: tuple[str, ...] = setting(
         (),
@@ -291,11 +293,27 @@ class ArchiveSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RetentionSettings:
+    """Captures that stay in the archive (see commands.md); `teia retain` removes the others."""
+
+    versions: int = setting(0, "newest versions kept of each page; 0: all", at_least=0)
+    days: float = setting(0.0, "age up to which captures are kept; 0: any", unit="days", at_least=0)
+    first: bool = setting(True, "always keep the first capture of a page")
+    monthly: bool = setting(False, "always keep the last capture of each month")
+    quota_bytes: int = setting(
+        0,
+        "disk space of the archive, above which the oldest captures go and a crawl pauses; 0: no limit",
+        unit="bytes",
+        at_least=0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class IndexSettings:
     """The search index."""
 
     enabled: bool = setting(True, "add pages to the search index")
-    semantics: bool = setting(False, "train a semantic model from 2,000 pages on, and use it for ranking")
+    semantics: bool = setting(True, "train a semantic model from 300 pages on, and use it for ranking if it helps")
     cached_answers: int = setting(
         200,
         "number of answers kept for repeated searches, each for a minute or until the index changes; 0: none",
@@ -351,6 +369,7 @@ class RefreshSettings:
         "edf",
         "policy that schedules revisits; edf gives the best freshness over weeks",
         choices=POLICIES,
+        extended_by=extensions.POLICIES,
     )
     budget: int = setting(
         0,
@@ -467,6 +486,18 @@ class PublicSettings:
 
     search: bool = setting(True, "allow searches and page details without signing in")
     copies: bool = setting(True, "allow reading captures without signing in")
+    noarchive: bool = setting(True, "except captures of pages that say noarchive")
+
+
+@dataclass(frozen=True, slots=True)
+class AlertSettings:
+    """E-mail about alerts of the collection, sent by `teia serve` (see web.md)."""
+
+    email: tuple[str, ...] = setting((), "e-mail addresses that receive a message about every new alert")
+    smtp: str = setting(
+        "127.0.0.1:25", "mail server that accepts these messages, HOST:PORT, such as a relay of yours", of_machine=ADMIN
+    )
+    sender: str = setting("teia@localhost", "sender of these messages")
 
 
 # ---- many machines (docs/cluster.md) ---------------------------------------------------------------------------------
@@ -574,6 +605,7 @@ class Config:
     fetch: FetchSettings = field(default_factory=FetchSettings)
     parse: ParseSettings = field(default_factory=ParseSettings)
     archive: ArchiveSettings = field(default_factory=ArchiveSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
     index: IndexSettings = field(default_factory=IndexSettings)
     commit: CommitSettings = field(default_factory=CommitSettings)
     sites: SitesSettings = field(default_factory=SitesSettings)
@@ -584,6 +616,7 @@ class Config:
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     balance: BalanceSettings = field(default_factory=BalanceSettings)
     public: PublicSettings = field(default_factory=PublicSettings)
+    alerts: AlertSettings = field(default_factory=AlertSettings)
 
 
 # ---- flags -----------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from datetime import date
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from teia.config.extensions import extension_names
 from teia.errors import ConfigError, WrongValue
 from teia.lib.message import Message
 
@@ -42,13 +43,15 @@ def setting(
     at_most: float | None = None,
     choices: tuple[str, ...] = (),
     matches: str = "",
+    extended_by: str = "",
     of_machine: str = "",
     in_header: bool = False,
 ) -> Any:
     """Declare one setting: its default, one line of description, and the values it may take.
 
     `of_machine`: the setting names something of the machine or of its networks, so not every remote user may change it.
-    `in_header`: its text becomes part of a header of requests.
+    `in_header`: its text becomes part of a header of requests. `extended_by`: installed packages offer more choices in
+    this group (extensions.py).
     """
     assert of_machine in {"", ADMIN, HERE}
     metadata = {
@@ -57,6 +60,7 @@ def setting(
         "at_least": at_least,
         "at_most": at_most,
         "choices": choices,
+        "extended_by": extended_by,
         "matches": matches,
         "of_machine": of_machine,
         "in_header": in_header,
@@ -109,7 +113,10 @@ def _check_allowed(key: str, value: Any, allowed: Mapping[str, Any]) -> None:
     if isinstance(value, str) and not _is_unicode(value):
         raise WrongValue(key, value, Message("must be valid UTF-8"))
     if allowed.get("choices") and value not in allowed["choices"]:
-        raise WrongValue(key, value, Message("must be one of {choices}", choices=", ".join(allowed["choices"])))
+        offered = extension_names(allowed["extended_by"]) if allowed.get("extended_by") else ()
+        if value not in offered:
+            choices = ", ".join((*allowed["choices"], *offered))
+            raise WrongValue(key, value, Message("must be one of {choices}", choices=choices))
     if allowed.get("matches") and not re.fullmatch(allowed["matches"], value):
         raise WrongValue(key, value, Message("must look like {pattern}", pattern=allowed["matches"]))
     if isinstance(value, str) and allowed.get("in_header") and not (value.isascii() and value.isprintable()):

@@ -135,7 +135,8 @@ class CommitGroup:
     whose commit failed half way can be committed again: no page is counted twice, no host is forgotten.
 
     `must_reevaluate`: for a short time, URLs that were evaluated by earlier settings are evaluated again by `compiled`,
-    the compiled settings in force. `only_settles`: the crawl is over, so nothing is planned, ranked, evaluated again or
+    the compiled settings in force. `refills_if_new` are the buffers of hosts without more URLs, to be filled if the
+    visits bring some. `only_settles`: the crawl is over, so nothing is planned, ranked, evaluated again or
     read into buffers.
     """
 
@@ -143,6 +144,7 @@ class CommitGroup:
     settled: list[ActiveVisit] = field(default_factory=list)
     seeds: list[FoundUrl] = field(default_factory=list)
     refills: list[RefillOrder] = field(default_factory=list)
+    refills_if_new: list[RefillOrder] = field(default_factory=list)
     delays: list[DelayEntry] = field(default_factory=list)
     parked: list[tuple[HostQueue, str]] = field(default_factory=list)
     compiled: CompiledSettings | None = None
@@ -291,7 +293,7 @@ class Committer:
                 for cell, hosts in requested.process():
                     result.note_hosts(cell, hosts)
         result.has_shorter_paths = any(shorter_paths.pending(cell.frontier, 1) for cell in self._with_shorter_paths())
-        for queue, limit, skip in group.refills:
+        for queue, limit, skip in self._due_refills(group):
             if self.is_winding_up:
                 break
             if not queue.knows_robots:
@@ -306,6 +308,12 @@ class Committer:
         for step in self.steps:
             step.end()
         return result
+
+    @staticmethod
+    def _due_refills(group: CommitGroup) -> list[RefillOrder]:
+        """Return the buffers to fill: those that are low, and those of hosts that got their next URLs just now."""
+        hosts = group.result.hosts
+        return group.refills + [each for each in group.refills_if_new if (each[0].cell, each[0].host) in hosts]
 
     def _shrink_logs(self) -> None:
         now = self._clock.ticks_s()
@@ -771,7 +779,7 @@ def shows_links(visit: ActiveVisit) -> bool:
     fetched, verdict = visit.fetched, visit.verdict
     if fetched is None or verdict is None or visit.is_first is None or verdict.state in {STATE_QUEUED, STATE_FAILED}:
         return False
-    return fetched.status not in {0, NOT_MODIFIED}
+    return fetched.status not in {0, NOT_MODIFIED} and visit.outcome != Outcome.TOO_LARGE
 
 
 def link_targets(visit: ActiveVisit, links: Iterable[HostLinks]) -> dict[str, set[int]]:

@@ -10,9 +10,10 @@ others with the same checksum wait for it, except in the same cell: they wait un
 visits is committed in order and each cell's part of it at once, so their records are committed with its record, or
 after it. Names that may be one site do not wait for each other; both may store the body.
 
-On one machine the test covers all cells of a collection. A node of a cluster compares a page with pages of the same
-cell alone, because a cell that moves to another node takes its archive along and must be whole. It refers to committed
-records alone, because the visits of a cell that has moved are dropped.
+The test covers all cells of a collection on one machine, and on a node of a cluster all cells whose pages it has
+fetched: a cell that moves to another node leaves its bodies here, and those of other cells that it refers to. With
+`cluster.ship_archive` a cell takes its archive along, which must be whole, so a page is compared with pages of its cell
+alone. A node refers to committed records alone, because the visits of a cell that has moved are dropped.
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ class FirstAnswer:
 class ContentSeen:
     """The content-seen test of one crawl. Only `add` runs in the commit thread."""
 
-    def __init__(self, folder: CollectionFolder, *, within_cells: bool) -> None:
+    def __init__(self, folder: CollectionFolder, *, cells_move: bool = False, archives_move: bool = False) -> None:
         self._bodies: SeenBodies | None = SeenBodies(folder.seen)
-        self._within_cells = within_cells
+        self._cells_move, self._within_cells = cells_move, archives_move
         # Any cell's folder leads to the files of all cells (archive.archive_path).
         self._archive = str(Path(folder.path) / "cells" / "00" / "archive")
         self._under_way: dict[int, FirstAnswer] = {}
@@ -109,7 +110,7 @@ class ContentSeen:
 
     def _is_committed_with(self, first: FirstAnswer, visit: ActiveVisit) -> bool:
         """Tell whether no crash can leave a visit committed, and not an answer that was read before it."""
-        return not self._within_cells and first.visit.queue.cell == visit.queue.cell
+        return not self._cells_move and first.visit.queue.cell == visit.queue.cell
 
     def record_of(self, visit: ActiveVisit) -> SeenRecord | None:
         """Return the record that a parse child compares with the answer of a visit that has begun."""
@@ -138,7 +139,7 @@ class ContentSeen:
             del self._under_way[visit.checksum]
             self._released += first.waiting
             # The archive of a node's cell may move to another node, and the child must look whether it is still here.
-            if visit.capture.file and _parsed(visit) and not self._within_cells:
+            if visit.capture.file and _parsed(visit) and not self._cells_move:
                 recent = SeenBody(*visit.capture, _parsed(visit)), _answer(first)
                 self._recent[visit.checksum] = recent
                 self._recent_bytes += _size(*recent)

@@ -30,6 +30,9 @@ from teia.frontier.traps.shapes import trap_of
 from teia.records import Link, LinkKind
 from teia.urls import host_of, key_of
 
+SITEMAP_DEPTH = 1
+"""Depth of the sitemaps that a robots.txt announces; those that an index lists are deeper."""
+
 FOUND_BY = {
     LinkKind.SITEMAP: BY_SITEMAP,
     LinkKind.FEED: BY_FEED,

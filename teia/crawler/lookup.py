@@ -196,19 +196,19 @@ class Lookup:
         """Return the links of a stored capture."""
         return outlinks_of(self.metadata(number, page))
 
-    def capture(self, url: str, time_s: float | None = None) -> StoredAnswer:
+    def capture(self, url: str, time_s: float | None = None, *, decoded: bool = True) -> StoredAnswer:
         """Return the stored answer of a URL: the last good one, or that of a time; a revisit leads to its body."""
         wanted, seen = (url, time_s), set[tuple[str, float | None]]()
         # Revisit records of a damaged archive may refer to each other.
         while wanted not in seen:
             seen.add(wanted)
-            answer = self._answer(*wanted)
+            answer = self._answer(*wanted, decoded=decoded)
             if answer.refers_to is None:
                 return answer
             wanted = answer.refers_to
         raise StoreError(f"the captures of {url} in {self.name} refer to each other, and none contains the body")
 
-    def _answer(self, url: str, time_s: float | None) -> StoredAnswer:
+    def _answer(self, url: str, time_s: float | None, *, decoded: bool) -> StoredAnswer:
         entry = self.find(url)
         if entry is None or entry.page is None:
             raise StoreError(Message("there is no capture of {url} in {name}", url=url, name=self.name))
@@ -218,7 +218,7 @@ class Lookup:
             file, offset = (at_that_time[0].file, at_that_time[0].offset) if at_that_time else ("", 0)
         if not file:
             raise StoreError(Message("there is no capture of {url} at that time in {name}", url=url, name=self.name))
-        return self._readers[entry.cell].answer(file, offset)
+        return self._readers[entry.cell].answer(file, offset, decoded)
 
 
 # ---- names of one site (A7) ------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from teia.crawler.child.messages import decode_result, encode_parts
 from teia.crawler.commit import CommitResult
 from teia.crawler.compiled_settings import CompiledSettings, other_user_agent
 from teia.crawler.own_timeouts import OwnTimeouts
-from teia.crawler.resources import DiskSpace
+from teia.crawler.resources import DiskSpace, quota_complaint
 from teia.crawler.robots import RobotsCache, RobotsDecision
 from teia.crawler.running_collection import AwaitedResource, Crawl
 from teia.crawler.sites.identity import (
@@ -202,9 +202,13 @@ class Crawler:
     def _check_disk(self) -> None:
         complaint = self._disk.complaint()
         for crawl in self.crawls:
+            folders = [cell.folder.archive for cell in crawl.committer.cells]
+            over_quota = quota_complaint(folders, crawl.config.retention.quota_bytes)
             if complaint:
                 crawl.pause(complaint, AwaitedResource.SPACE)
-            elif (
+            elif over_quota:
+                crawl.pause(over_quota, AwaitedResource.QUOTA)
+            elif crawl.waits_for is AwaitedResource.QUOTA or (
                 crawl.waits_for is AwaitedResource.SPACE
                 and self._clock.ticks_s() >= self._disk_retry_at
                 and self._disk.has_enough()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,8 @@ from teia.frontier.queue.schedule import HostQueue
 from teia.index.handover import Handover
 from teia.records import Outcome
 from teia.sqlite import log_bytes
-from teia.store.archive import ArchiveWriter, Position
+from teia.store.archive import ArchiveWriter, Position, archive_path
+from teia.store.erase import Erased, erase
 from teia.store.reader import ArchiveReader
 from teia.store.root import CellFolder
 from teia.store.warc import header_url
@@ -69,6 +70,9 @@ class Cell:
         self.log_folder = folder.log
         self._reader = ArchiveReader(folder.archive)
         self.frontier = FrontierCell(folder.frontier, order, journal=journal)
+        # A node replaces a damaged copy by a snapshot (cluster/cells/copies.py).
+        if journal is None:
+            self.frontier.check_pages()
         self._archive_arguments = (folder.archive, collection, folder.number, file_bytes, clock)
         self._is_elsewhere, self._may_cut = is_elsewhere, may_cut
         self._must_rewind = False
@@ -76,6 +80,8 @@ class Cell:
         """The trap detector, if the collection wants one."""
         self.is_in_commit = False
         """True while the commit thread uses the files; `close` does not close them then."""
+        # Before the archive is opened: an erasure replaces files.
+        finish_erasures(folder, clock, self.frontier)
         self.archive = self._open_archive()
         self.handover = Handover(folder.handover)
         with self.frontier.transaction():
@@ -199,3 +205,49 @@ def note_position(frontier: FrontierCell, position: Position, new_records: int =
 def stored_records(frontier: FrontierCell) -> int:
     """Return the number of records in the archive, without the first record of each file."""
     return int(frontier.meta("records") or 0)
+
+
+# ---- records to erase ------------------------------------------------------------------------------------------------
+
+ERASURES = "erasures"
+"""Row of `meta` with the records that are to be erased from the archive.
+
+It is written with the change that makes them superfluous, and removed when the files are without them. So the next one
+who opens the cell finishes what a crash interrupted.
+"""
+
+
+def plan_erasures(frontier: FrontierCell, places: Iterable[tuple[str, int]], reason: str) -> None:
+    """Store which answers are to be erased, as (file, offset); inside the transaction that forgets them."""
+    planned = _planned(frontier)
+    for file, offset in places:
+        planned.setdefault(file, {})[str(offset)] = reason
+    frontier.set_meta({ERASURES: json.dumps(planned)})
+
+
+def finish_erasures(folder: CellFolder, clock: Clock, frontier: FrontierCell | None = None) -> Erased:
+    """Erase what is planned for a cell; the caller holds the root's lock and appends nothing meanwhile."""
+    cell = frontier or FrontierCell(folder.frontier)
+    try:
+        planned, done = _planned(cell), Erased()
+        for file, answers in planned.items():
+            path = archive_path(folder.archive, file)
+            if path.is_file():
+                reason = next(iter(answers.values()))
+                erased = erase(path, [int(offset) for offset in answers], reason, clock.now_s())
+                done.add(erased)
+        if planned:
+            with cell.transaction():
+                cell.delete_meta([ERASURES])
+                # A record of zeros stands for the erased ones of each range.
+                fewer = done.records - done.ranges
+                cell.set_meta({"records": max(0, int(cell.meta("records") or 0) - fewer)})
+    finally:
+        if frontier is None:
+            cell.close()
+    return done
+
+
+def _planned(frontier: FrontierCell) -> dict[str, dict[str, str]]:
+    planned: dict[str, dict[str, str]] = json.loads(frontier.meta(ERASURES) or "{}")
+    return planned

@@ -69,7 +69,7 @@ class Ownership(Protocol):
 
     @property
     def cells_move(self) -> bool:
-        """True if another machine may take over a cell, whose archive must then be whole without other cells."""
+        """True if another machine may take over a cell, with its archive if `cluster.ship_archive` is set."""
 
     @property
     def forgets_hosts(self) -> bool:

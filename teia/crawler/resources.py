@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +64,31 @@ def allot_sockets(limit: int, used: int, at_once: int, keep_alive: int) -> Socke
 
 
 # ---- disk space ------------------------------------------------------------------------------------------------------
+
+
+def allocated_bytes(folders: Iterable[Path]) -> int:
+    """Return the disk space that the files of folders take; holes take none."""
+    used = 0
+    for folder in folders:
+        # A file may be renamed or removed meanwhile, and a folder with its cell.
+        with suppress(FileNotFoundError), os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    used += entry.stat().st_blocks * 512
+    return used
+
+
+def quota_complaint(folders: Iterable[Path], quota_bytes: int) -> str:
+    """Return a message if the archive of a collection has reached its quota, else an empty string; 0: no quota."""
+    used = allocated_bytes(folders) if quota_bytes else 0
+    if used < quota_bytes or not quota_bytes:
+        return ""
+    return Message(
+        "the archive takes {n} MiB, its quota is {quota} MiB; stop the crawl and run `teia retain`, or raise"
+        " retention.quota_bytes",
+        n=used >> 20,
+        quota=quota_bytes >> 20,
+    )
 
 
 LOW_SHARE = 0.05

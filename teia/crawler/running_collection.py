@@ -12,14 +12,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import ceil
+from math import ceil, inf
+from operator import itemgetter
 
 from teia.clock import Clock
 from teia.crawler.budgets import Budgets
 from teia.crawler.child.messages import decode_settings, with_focus
-from teia.crawler.commit import CommitGroup, CommitResult, Committer
+from teia.crawler.commit import CommitGroup, CommitResult, Committer, RefillOrder
 from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.content_seen import ContentSeen
+from teia.crawler.links import SITEMAP_DEPTH
 from teia.crawler.live import LiveRequests
 from teia.crawler.ownership import OneMachine, Ownership
 from teia.crawler.sites.aliases import AliasBook, AliasNames
@@ -76,6 +78,7 @@ class AwaitedResource(StrEnum):
     """Resource that a crawl which paused by itself waits for."""
 
     SPACE = "disk space"
+    QUOTA = "quota"
     CHILDREN = "parse children"
 
 
@@ -186,12 +189,17 @@ class Crawl:
         for reference in sitemaps:
             url = resolve(reference, f"{origin}/")
             if url is not None and split(url).host == split(f"{origin}/").host:
-                self._seeds.append(_found_url(url, 1, BY_SITEMAP | AS_SITEMAP))
+                self._seeds.append(_found_url(url, SITEMAP_DEPTH, BY_SITEMAP | AS_SITEMAP))
 
     def reconfigure(self, compiled: CompiledSettings, courtesy: CourtesyInForce, schedule: HostSchedule) -> None:
         """Apply new settings from now on; the next commits find URLs that they let in again."""
         self.add_seeds([seed for seed in compiled.seeds if seed not in self.compiled.seeds])
+        has_new_budget = compiled.config.refresh.budget != self.config.refresh.budget
         self.config, self.compiled = compiled.config, compiled
+        if has_new_budget and self.committer.refresh is not None:
+            self.committer.refresh.wanted_budget = self.config.refresh.budget
+            # Hosts that wait for their part of the old budget ask for their part of the new one.
+            self._later = [(-inf, number, queue) for _, number, queue in sorted(self._later, key=itemgetter(1))]
         self._paused_hosts = paused_hosts(self.config.courtesy.paused)
         self.read_settings = with_focus(compiled.read_settings, decode_settings(self.read_settings).focus)
         self._must_reevaluate, self._courtesy = True, courtesy
@@ -407,10 +415,14 @@ class Crawl:
         schedule.wake(queue)
 
     def refill_if_low(self, queue: HostQueue) -> None:
-        # A host without a number is not in the frontier: there is nothing to read.
-        if not queue.exhausted and len(queue.buffer) <= queue.refill // 2 and queue.host_id:
+        if not queue.exhausted and self._is_low(queue):
             self._low_buffers[queue] = None
             self._is_short_of_urls |= len(queue.buffer) <= queue.refill // NEARLY_EMPTY
+
+    @staticmethod
+    def _is_low(queue: HostQueue) -> bool:
+        # A host without a number is not in the frontier: there is nothing to read.
+        return len(queue.buffer) <= queue.refill // 2 and bool(queue.host_id)
 
     def wake_due(self, schedule: HostSchedule, now: float) -> None:
         """Check hosts again whose next URL has become due, or that may start now."""
@@ -495,8 +507,18 @@ class Crawl:
             del self._low_buffers[queue]
             queue.refill = self._refill_size(queue) if self.keeps_fresh else queue.refill
         self._group.refills = [(queue, queue.refill, self._keys_in_use(queue)) for queue in chosen]
+        self._group.refills_if_new = [] if self._group.only_settles else self._exhausted_refills(self._group.visits)
         self._group.compiled, self._group.must_reevaluate = self.compiled, self._must_reevaluate
         return self._group
+
+    def _exhausted_refills(self, visits: Iterable[ActiveVisit]) -> list[RefillOrder]:
+        """Return the low buffers of hosts that had no more URLs; the visits may bring some.
+
+        Without these, a host would get its new URLs with the next commit, and wait for it without work.
+        """
+        queues = dict.fromkeys(visit.queue for visit in visits)
+        low = [queue for queue in queues if queue.exhausted and self._is_low(queue)]
+        return [(queue, queue.refill, self._keys_in_use(queue)) for queue in low]
 
     def _refill_size(self, queue: HostQueue) -> int:
         """Return the number of URLs a host needs for two commits: a URL in memory cannot be overtaken any more."""
@@ -547,6 +569,7 @@ class Crawl:
                 self._drop_blocked(self.queues[name], patterns)
         for name in self.committer.bulk.take_changed_hosts():
             self._forget_buffer(name)
+        filled = {queue for queue, _, _ in result.refilled}  # with the new URLs, which were stored before
         for (_, name), host_id in result.hosts.items():
             queue = self.host_queue(name, host_id, schedule)
             queue.exhausted = False
@@ -554,7 +577,8 @@ class Crawl:
             if self._rereads_buffers:
                 self._low_buffers[queue] = None
                 self._is_short_of_urls = True
-            self.refill_if_low(queue)
+            if queue not in filled:
+                self.refill_if_low(queue)
         for queue, items, due_s in result.refilled:
             self._fill(queue, items, due_s, schedule, clock)
         for queue in result.held:

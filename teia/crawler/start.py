@@ -203,7 +203,8 @@ def build_crawl(
     crawl.read_settings = with_focus(compiled.read_settings, focus)
     crawl.ownership = own(crawl)
     if config.archive.content_seen and config.archive.answers:
-        seen = ContentSeen(folder, within_cells=crawl.ownership.cells_move)
+        cells_move = crawl.ownership.cells_move
+        seen = ContentSeen(folder, cells_move=cells_move, archives_move=cells_move and config.cluster.ship_archive)
         stack.callback(seen.close)
         crawl.content_seen = committer.content_seen = seen
     crawl.add_seeds([seed for seed in compiled.seeds if crawl.ownership.owns(split(seed).host)])

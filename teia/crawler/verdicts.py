@@ -10,10 +10,10 @@ from teia.config.sections import Config
 from teia.crawler.child.messages import ReadTask, SeenRecord
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.rows import QueuedUrl
-from teia.frontier.cell.schema import AS_SITEMAP, STATE_FAILED, STATE_QUEUED
+from teia.frontier.cell.schema import AS_SITEMAP, STATE_DONE, STATE_FAILED, STATE_QUEUED
 from teia.frontier.queue.order import NO_HINT
 from teia.frontier.queue.retry import RETRY_RULES, RetryVerdict, verdict
-from teia.records import Fetched
+from teia.records import Fetched, Outcome
 
 MAX_RETRY_AFTER_S = 86_400.0
 PATIENT_TRIES = 30
@@ -86,6 +86,9 @@ def verdict_of(visit: ActiveVisit, config: Config, rng: random.Random) -> RetryV
     """Return the URL's next state; waits are up to a tenth longer at random, so that retries spread out."""
     if needs_resend(visit):
         return RetryVerdict(STATE_QUEUED, visit.delay_s)
+    # The page is there, only too large to be taken again: its last capture stays, also in search.
+    if visit.outcome == Outcome.TOO_LARGE and visit.item.digest:
+        return RetryVerdict(STATE_DONE)
     decided = verdict(visit.outcome, visit.item.failures, config.courtesy.retry_wait_s)
     # A page with a capture is not given up for a bad day of its server, if it is visited regularly.
     is_revisited = visit.item.visits and (config.refresh.keep or bool(config.schedule.start))

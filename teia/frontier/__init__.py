@@ -5,4 +5,5 @@ tables/ Verbs on its tables for views, reports, the index and the archive.
 queue/  The order of hosts, and the time each may be requested again.
 rules/  Scope rules: the URLs that belong to a collection.
 traps/  Endless URL spaces.
+page_sums  Checksums of the pages of `frontier.sqlite`.
 """

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from teia.graph.linkfile import Chunk, Keys, join_chunks
 
@@ -31,23 +30,42 @@ _SOURCE_MASK = (1 << _SOURCE_BITS) - 1
 class Graph:
     """Nodes and links.
 
-    `links` has a row for each node and a column for each of the first `pages` nodes, those that have links: 1 where the
-    column's page leads to the row's. `keys` are the nodes' keys, sorted, and `rows` says in which row each is.
+    The matrix has a row for each node and a column for each of the first `pages` nodes, those that have links: 1 where
+    the column's page leads to the row's. `columns` has the columns of all ones, row by row; those of row i lie between
+    `pointers[i]` and `pointers[i + 1]`. `keys` are the nodes' keys, sorted, and `rows` says in which row each is.
     """
 
     keys: Keys
     rows: NDArray[np.int32]
-    links: csr_array
-
-    @property
-    def pages(self) -> int:
-        return int(self.links.shape[1])
+    pages: int
+    columns: NDArray[np.int32]
+    pointers: NDArray[np.int64]
 
     @property
     def in_links(self) -> NDArray[np.int64]:
         """Number of pages that link to each row's node."""
-        counts: NDArray[np.int64] = np.diff(self.links.indptr).astype(np.int64)
-        return counts
+        return np.diff(self.pointers)
+
+    @property
+    def out_links(self) -> NDArray[np.int64]:
+        """Number of nodes to which each of the first `pages` nodes links."""
+        return np.bincount(self.columns, minlength=self.pages)
+
+    def received(self, given: NDArray[np.float64], first: int, last: int) -> NDArray[np.float64]:
+        """Return for each row from `first` to before `last` the sum of what its linking pages give per link."""
+        sums = np.zeros(last - first)
+        at = first
+        while at < last:
+            # As many rows at a time as have some millions of links, and at least one.
+            end = int(np.searchsorted(self.pointers, self.pointers[at] + LINKS_AT_ONCE, "right")) - 1
+            end = min(max(end, at + 1), last)
+            starts, ends = self.pointers[at:end], self.pointers[at + 1 : end + 1]
+            linked = np.flatnonzero(starts < ends)
+            if len(linked):
+                gifts = given[self.columns[starts[0] : ends[-1]]]
+                sums[linked + (at - first)] = np.add.reduceat(gifts, starts[linked] - starts[0])
+            at = end
+        return sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +82,7 @@ def build_graph(files: Sequence[Iterable[Chunk]]) -> Graph:
     """Return the graph of all links in some link files (`linkfile.Edges`); links of a page to itself are left out."""
     pieces = [_make_piece(chunk) for chunk in _batches(files)]
     if not pieces:
-        return Graph(np.zeros(0, np.int64), np.zeros(0, np.int32), csr_array((0, 0)))
+        return Graph(np.zeros(0, np.int64), np.zeros(0, np.int32), 0, np.zeros(0, np.int32), np.zeros(1, np.int64))
     sources = _distinct([piece.sources for piece in pieces])
     keys = _distinct([sources, *(piece.target_keys for piece in pieces)])
     if len(keys) > MAX_NODES:
@@ -73,11 +91,7 @@ def build_graph(files: Sequence[Iterable[Chunk]]) -> Graph:
     rows = _assign_rows(keys, sources)
     codes = _encode_links(pieces, keys, rows)
     pointers = np.searchsorted(codes, np.arange(len(keys) + 1) << _SOURCE_BITS)
-    index_type = np.int32 if len(codes) <= MAX_NODES else np.int64
-    columns = (codes & _SOURCE_MASK).astype(index_type)
-    del codes
-    parts = np.ones(len(columns)), columns, pointers.astype(index_type)
-    return Graph(keys, rows, csr_array(parts, shape=(len(keys), len(sources))))
+    return Graph(keys, rows, len(sources), (codes & _SOURCE_MASK).astype(np.int32), pointers)
 
 
 def _batches(files: Sequence[Iterable[Chunk]]) -> Iterator[Chunk]:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from teia.graph.linkfile import Keys
 from teia.graph.matrix import Graph
@@ -82,22 +81,20 @@ class _Walk:
     """One step of the reader. Vectors are in the order of the graph's rows; pages that have links come first."""
 
     def __init__(self, graph: Graph, damping: float, teleport: Vector | None, dangling: Vector | None) -> None:
-        nodes, self._pages = len(graph.keys), graph.pages
+        self._graph, self._pages, self._nodes = graph, graph.pages, len(graph.keys)
         self._damping = damping
         self._dangling = _in_rows(graph, teleport if dangling is None else dangling)
         self._jump = (1 - damping) * _in_rows(graph, teleport)
-        self._links = float(graph.links.sum())
         # The matrix has no links of a page to itself, so a page may have none left.
-        out_links = graph.links.sum(axis=0)
+        out_links = graph.out_links
         self._has_links: NDArray[np.bool_] = out_links > 0
         self._share_per_link = np.divide(damping, out_links, out=np.zeros(self._pages), where=self._has_links)
-        self._to_pages, self._to_others = _rows(graph.links, 0, self._pages), _rows(graph.links, self._pages, nodes)
-        self.unlinked = (1 - damping) / nodes
+        self.unlinked = (1 - damping) / self._nodes
 
     def iterate(self, x: Vector, tolerance: float) -> tuple[Vector, int]:
         """Walk until the scores of pages that have links stay as they are; returns them and the number of steps."""
         for steps in range(1, MAX_STEPS + 1):
-            new_x = self._step(self._to_pages, x, slice(None, self._pages))
+            new_x = self._step(x, 0, self._pages)
             change, x = float(np.abs(new_x - x).sum()), new_x
             if change < tolerance:
                 return x, steps
@@ -105,11 +102,12 @@ class _Walk:
 
     def remaining_scores(self, x: Vector) -> Vector:
         """Return the scores of nodes without links, given the scores `x` of those that have links."""
-        return self._step(self._to_others, x, slice(self._pages, None))
+        return self._step(x, self._pages, self._nodes)
 
-    def _step(self, links: csr_array, x: Vector, rows: slice) -> Vector:
-        received: Vector = links @ (x * self._share_per_link)
-        return received + self.dangling_share(x) * self._dangling[rows] + self._jump[rows]
+    def _step(self, x: Vector, first: int, last: int) -> Vector:
+        """Return the new scores of the rows from `first` to before `last`."""
+        received = self._graph.received(x * self._share_per_link, first, last)
+        return received + self.dangling_share(x) * self._dangling[first:last] + self._jump[first:last]
 
     def dangling_share(self, x: Vector) -> float:
         """Return the share that goes from nodes without links to any."""
@@ -117,14 +115,8 @@ class _Walk:
         return self._damping * float(1 - x[self._has_links].sum())
 
     def per_link(self, x: Vector) -> float:
-        return self._damping * float(x[self._has_links].sum()) / self._links if self._links else 0.0
-
-
-def _rows(links: csr_array, first: int, last: int) -> csr_array:
-    """Return some rows of a matrix without copying them, as slicing would."""
-    start, end = links.indptr[first], links.indptr[last]
-    parts = links.data[start:end], links.indices[start:end], links.indptr[first : last + 1] - start
-    return csr_array(parts, shape=(last - first, links.shape[1]))
+        links = len(self._graph.columns)
+        return self._damping * float(x[self._has_links].sum()) / links if links else 0.0
 
 
 def _in_rows(graph: Graph, weights: Vector | None) -> Vector:

@@ -27,7 +27,7 @@ from teia.graph.linkfile import Keys
 from teia.lib._sorted import look_up
 
 if TYPE_CHECKING:
-    from teia.graph.pagerank import Ranks  # imports scipy, which readers do not need
+    from teia.graph.pagerank import Ranks
 
 VERSION = 1
 NO_STAMP = 0

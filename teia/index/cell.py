@@ -22,7 +22,7 @@ import xxhash
 from teia.durable import disk_errors
 from teia.errors import StoreError
 from teia.index.entry import IndexEntry, PackedEntry, pack_entry, unpack_entry
-from teia.index.languages import detect_language_bits
+from teia.index.page_texts import shared_texts
 from teia.index.position import META_FILE, read_position, write_position
 from teia.index.schema import GAP, ROOT, analysers, make_schema
 from teia.index.stems import shared_words
@@ -151,14 +151,12 @@ class CellIndex:
 def make_document(page: PackedEntry, words: str = "") -> tantivy.Document:
     """Return tantivy's document of a page; `words` are those on links to it (`anchor_words`)."""
     document, entry = tantivy.Document(), page.entry
-    words_of = shared_words().of
-    head_stems, head = words_of("\n".join((entry.title, *entry.headings)))
-    stems, text = words_of(entry.text)
+    texts = shared_texts().of(entry)
     document.add_integer("key", entry.key)
-    document.add_text("all", head_stems + stems)
-    document.add_text("exact", head + text)
-    document.add_text("head", head_stems)
-    document.add_text("title", words_of(entry.title)[1])
+    document.add_text("all", texts.all)
+    document.add_text("exact", texts.exact)
+    document.add_text("head", texts.head)
+    document.add_text("title", texts.title)
     document.add_text("anchor", words)
     document.add_text("host", entry.host)
     for name in parent_names(entry.host):
@@ -175,7 +173,7 @@ def make_document(page: PackedEntry, words: str = "") -> tantivy.Document:
     document.add_integer("year", 1970 + dated_s // SECONDS_A_YEAR)
     document.add_integer("text_digest", entry.text_digest)
     document.add_integer("simhash", entry.simhash)
-    document.add_integer("languages", detect_language_bits(entry.text, entry.language))
+    document.add_integer("languages", texts.languages)
     return document
 
 

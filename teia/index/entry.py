@@ -1,7 +1,8 @@
 """One page for the index: the parse child's result, as bytes.
 
-The child packs an entry, and these bytes go through the hand-over into the index, which stores every page once more for
-snippets. They are checked against these types when they are read: a parse child has just read a hostile page.
+The child encodes an entry. The bytes go through the hand-over to the indexer, which packs them: the index stores every
+page once more for snippets. They are checked against these types when they are read: a parse child has just read a
+hostile page.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class PackedEntry(NamedTuple):
 
 encode_entry = msgspec.msgpack.Encoder().encode
 decode_entry = msgspec.msgpack.Decoder(IndexEntry).decode
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError)
+"""Errors of `decode_entry`; the second for a text that is no UTF-8."""
 
 
 def pack_entry(entry: IndexEntry) -> bytes:
@@ -81,8 +84,18 @@ def open_packed(packed: bytes) -> PackedEntry | None:
     """Return the entry in some bytes beside them; None if they are none, such as those of an older version."""
     try:
         return PackedEntry(unpack_entry(packed), packed)
-    except (_IsalError, msgspec.DecodeError):
+    except (_IsalError, *_UNDECODABLE):
         return None
+
+
+def pack_encoded(encoded: bytes) -> PackedEntry | None:
+    """Return the entry in the bytes of `encode_entry`, packed; None if there is none, or one that is too large."""
+    try:
+        entry = decode_entry(encoded)
+    except _UNDECODABLE:
+        return None
+    packed: bytes = isal_zlib.compress(encoded, _LEVEL)
+    return PackedEntry(entry, packed) if len(encoded) <= MAX_ENTRY_BYTES else None
 
 
 def inflate_entry(data: bytes) -> bytes:

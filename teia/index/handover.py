@@ -23,8 +23,8 @@ from typing import BinaryIO
 from teia.durable import disk_errors
 
 FILE_BYTES = 16 << 20
-MAX_BYTES = 256 << 20
-"""Most waiting bytes of one cell: about ten thousand pages."""
+MAX_BYTES = 512 << 20
+"""Most waiting bytes of one cell: about forty thousand pages."""
 
 CHECK_EVERY = 64
 """While there is no room, the folder is checked once for so many entries."""

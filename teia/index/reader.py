@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import TypeAlias
@@ -25,6 +27,11 @@ AT_ONCE = 2_000
 """Number of pages looked up together, which bounds memory."""
 
 FEW = 50
+
+
+class DamagedIndex(IndexFailure):
+    """A file of the index is damaged."""
+
 
 Addresses: TypeAlias = Mapping[int, tantivy.DocAddress]
 """By key: where a page is in one view of an index."""
@@ -59,6 +66,10 @@ class IndexReader(ABC):
     def last_searcher(self) -> tantivy.Searcher:
         """Return the last returned view, without checking for a newer one."""
         return self._view or IndexReader.searcher(self)
+
+    def leave_damaged_out(self) -> bool:
+        """Search without damaged files, from the next view on; return False if that is not possible."""
+        return False
 
     @abstractmethod
     def state(self) -> Hashable:
@@ -109,15 +120,17 @@ class IndexReader(ABC):
         return [entry_at(searcher, address) for _, address in found]
 
     def all_entries(self) -> Iterator[IndexEntry]:
-        """Yield every committed page, by ranges of keys; few are in memory at a time."""
+        """Yield every committed page, in the order of keys, whatever cells they lie in; few are in memory at a time."""
         searcher = self.searcher()
         # 1,024 ranges of 2**54 keys each; keys are hashes, so the ranges hold about equally many pages.
         step = 1 << (_KEY_BITS - _RANGES.bit_length() + 1)
         limit = max(1, searcher.num_docs)
         for low in range(-(1 << (_KEY_BITS - 1)), 1 << (_KEY_BITS - 1), step):
             wanted = Query.range_query(self.schema, "key", FieldType.Integer, low, low + step - 1)
-            for _, address in searcher.search(wanted, limit=limit, count=False).hits:
-                yield entry_at(searcher, address)
+            with name_panics():
+                addresses = [address for _, address in searcher.search(wanted, limit=limit, count=False).hits]
+                for _, address in sorted(zip(keys_at(searcher, addresses), addresses, strict=True), key=itemgetter(0)):
+                    yield entry_at(searcher, address)
 
 
 class CellReader(IndexReader):
@@ -146,6 +159,28 @@ class CellReader(IndexReader):
         return index
 
 
+@contextmanager
+def name_panics() -> Iterator[None]:
+    """Translate a panic of tantivy into DamagedIndex; for Python it is no Exception, and would end a server's request.
+
+    tantivy trusts its files: it panics where a damaged one leads it beyond an end.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise DamagedIndex(
+            "the index is damaged; `teia audit index` names the files, and `teia rebuild index` builds it again"
+        ) from error
+
+
+def damage_text(files: Sequence[str]) -> str:
+    """Describe damaged files of an index, and the remedy."""
+    others = f" and {len(files) - 1} other files" if len(files) > 1 else ""
+    return f"{files[0]}{others} of its index do not match their checksums; rebuild it with `teia rebuild index`"
+
+
 def open_index(folder: Path) -> tantivy.Index:
     """Open an index that is reloaded only on request."""
     index = tantivy.Index.open(str(folder))
@@ -154,6 +189,12 @@ def open_index(folder: Path) -> tantivy.Index:
     # tantivy's own watcher would reload at any moment, in a thread for each index.
     index.config_reader("manual")
     return index
+
+
+def keys_at(searcher: tantivy.Searcher, addresses: Sequence[tantivy.DocAddress]) -> list[int]:
+    """Return the keys of the pages at these addresses, in the same order."""
+    keys: Iterable[int] = searcher.fast_field_values("key", list(addresses))  # type: ignore[assignment]
+    return list(keys)
 
 
 def entry_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> IndexEntry:

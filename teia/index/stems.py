@@ -8,6 +8,7 @@ as far apart as before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from threading import Lock
 from typing import Protocol
@@ -49,14 +50,19 @@ class Words:
         text = run.decode()
         with self._lock:  # an analyser keeps state while it divides a text
             if text.isascii():  # one word, with only its case to fold
-                singulars = [singular(text) if text.endswith(PLURALS) else text]
-                folded = [text.lower() if len(text) < MAX_WORD_BYTES else GAP]
-            else:
-                # Word by word: an analyser leaves nothing in the place of a word that it drops.
-                singulars = self._words.analyze(singular(text))
-                folded = [" ".join(self._folder.analyze(word)) or GAP for word in self._words.analyze(text)]
-            stems = [" ".join(self._stemmer.analyze(word)) or GAP for word in singulars]
-        return " ".join(stems).encode(), " ".join(folded).encode()
+                stem = self._stemmer.analyze(singular(text) if text.endswith(PLURALS) else text)
+                return _word(stem), run.lower() if len(run) < MAX_WORD_BYTES else GAP.encode()
+            if text.isalnum():  # one word: all these characters are letters or numbers for an analyser too
+                return _word(self._stemmer.analyze(singular(text))), _word(self._folder.analyze(text))
+            # Word by word: an analyser leaves nothing in the place of a word that it drops.
+            stems = [_word(self._stemmer.analyze(word)) for word in self._words.analyze(singular(text))]
+            folded = [_word(self._folder.analyze(word)) for word in self._words.analyze(text)]
+        return b" ".join(stems), b" ".join(folded)
+
+
+def _word(analysed: Sequence[str]) -> bytes:
+    """Return what an analyser made of one word."""
+    return " ".join(analysed).encode() or GAP.encode()
 
 
 @lru_cache(maxsize=1)

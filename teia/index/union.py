@@ -14,10 +14,11 @@ if there are any (elsewhere.py).
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import tempfile
 import weakref
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,13 @@ import tantivy
 
 from teia.durable import disk_errors
 from teia.errors import IndexFailure
+from teia.index.checksums import damaged_files, segment_files
 from teia.index.elsewhere import Extent, extent_of, write_segment
 from teia.index.paging import advise_random_access, read_ahead, read_words_ahead
 from teia.index.position import META_FILE, has_index
-from teia.index.reader import IndexReader, identity_of, open_index
+from teia.index.reader import IndexReader, damage_text, identity_of, open_index
 
+logger = logging.getLogger(__name__)
 TRIES = 5
 """A segment may be merged away between reading a list and opening its files; then the list is read again."""
 
@@ -107,6 +110,19 @@ class UnionReader(IndexReader):
             return self._reload(index)
         raise IndexFailure(f"the index cannot be read ({problem}); rebuild it with `teia rebuild index`") from problem
 
+    def leave_damaged_out(self) -> bool:
+        """Search without the cells that have a damaged file, from the next view on; return False if there is none."""
+        with self._lock:
+            found = {
+                name: (identity_of(str(folder / META_FILE)), damage_text(damaged))
+                for name, folder in self._folders.items()
+                if name not in self.omitted_cells and (damaged := damaged_files(folder))
+            }
+            self._broken |= found
+            if found:
+                self._view = self._index = None
+            return bool(found)
+
     def _find_broken(self) -> bool:
         """Check the cells one by one for unreadable files; the others are searched without such a cell."""
         found = {}
@@ -116,7 +132,9 @@ class UnionReader(IndexReader):
                 try:
                     open_index(folder).reload()
                 except (ValueError, OSError) as error:
-                    found[name] = (commit, f"its index cannot be read ({error}); rebuild it with `teia rebuild index`")
+                    # The words of a library are for the log; readers of a public search see the reason.
+                    logger.warning("the index of %s cannot be read: %s", name, error)
+                    found[name] = (commit, "its index cannot be read; rebuild it with `teia rebuild index`")
         self._broken |= found
         return bool(found)
 
@@ -133,7 +151,7 @@ class UnionReader(IndexReader):
         }
         with disk_errors(self._folder, "written"):
             self._folder.mkdir(exist_ok=True)  # a cleaner of temporary folders may have removed it
-            files = [file for folder, meta in metas.items() for file in _files(folder, meta)]
+            files = [file for folder, meta in metas.items() for file in segment_files(folder, meta)]
             if elsewhere.pages:
                 segment, stand_ins = write_segment(self._folder / "elsewhere", elsewhere)
                 merged["segments"].append(segment)
@@ -160,7 +178,8 @@ class UnionReader(IndexReader):
         try:
             meta: Meta = json.loads((folder / META_FILE).read_bytes())
         except (OSError, ValueError) as error:
-            self.omitted_cells[name] = f"its index cannot be read ({error})"
+            logger.warning("the index of %s cannot be read: %s", name, error)
+            self.omitted_cells[name] = "its index cannot be read; rebuild it with `teia rebuild index`"
             return None
         return meta
 
@@ -176,9 +195,3 @@ class UnionReader(IndexReader):
         for link in self._folder.iterdir():
             if link.is_symlink() and link.name not in names:
                 link.unlink(missing_ok=True)
-
-
-def _files(folder: Path, meta: Meta) -> Iterator[Path]:
-    """Yield the files of a cell's segments."""
-    segments = {segment["segment_id"].replace("-", "") for segment in meta["segments"]}
-    return (file for file in folder.iterdir() if file.name.partition(".")[0] in segments)

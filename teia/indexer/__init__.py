@@ -10,5 +10,6 @@ rebuild         check the index, build it again
 repair_idle     bring indexes up to date that no crawl follows
 ranks           PageRank of the whole collection
 semantic_model  the semantic model, trained in the background
+past_search     a collection searched as it was at a moment
 open_search     open a collection for search; example queries
 """

@@ -23,6 +23,8 @@ from teia.index.entry import PackedEntry
 from teia.index.handover import HandoverReader
 from teia.index.outgoing import read_spool
 from teia.index.position import read_position
+from teia.index.repeated import FILE as REPEATED_LINES
+from teia.index.repeated import RepeatedLinesWriter
 from teia.store.archive import archive_path
 from teia.store.root import CellFolder
 
@@ -84,6 +86,7 @@ class CellIndexer:
         self._has_broken = not is_rebuild and broken_index_folder(folder).exists()
         self.anchors = AnchorTexts(index_folder / "anchors.sqlite", anchor_memory)
         self.links = LinkFile(index_folder / "links.bin")
+        self.repeated_lines = RepeatedLinesWriter(index_folder / REPEATED_LINES)
         self.handover_reader = HandoverReader(index_folder / "handover" if is_rebuild else folder.handover)
         self._folder = folder
         self.borrowed = BorrowedEntries(folder.path)
@@ -128,6 +131,7 @@ class CellIndexer:
             words = anchor_words(self.anchors.texts_of(entry.key))
             self.index.put_document(entry.key, make_document(page, words))
             self.links.append(entry.key, [link.key for link in entry.links])
+            self.repeated_lines.add(entry)
             numbers[entry.key] = number_of_words(words)
         self.anchors.mark_indexed(numbers)
         self.uncommitted += len(pages)
@@ -156,6 +160,7 @@ class CellIndexer:
         self.check_folder()
         # Order for a crash: the links, then the position that covers them, then the hand-over files behind it.
         self.links.flush()
+        self.repeated_lines.flush()
         self.index.commit(self.position)
         self.handover_reader.forget(self.position)
         self.uncommitted = 0
@@ -170,5 +175,6 @@ class CellIndexer:
         self.index.close()
         self.anchors.close()
         self.links.close()
+        self.repeated_lines.close()
         self.borrowed.close()
         self.lacking.close()

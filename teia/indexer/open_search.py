@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
@@ -32,8 +32,9 @@ from teia.errors import CorruptFile, IndexFailure, UsageError
 from teia.graph.rankfile import RankFile
 from teia.index.entry import IndexEntry
 from teia.index.position import has_index
+from teia.index.repeated import FILE as REPEATED_LINES
+from teia.index.repeated import Lines, RepeatedLinesReader
 from teia.index.union import UnionReader
-from teia.indexer.ranks import rank_file
 from teia.lib.closing import Closing
 from teia.lib.message import Message
 from teia.search.query.analysis import stem_of
@@ -57,21 +58,23 @@ class CollectionSearch(Closing):
             raise UsageError(Message("{path} contains no collection yet", path=root.path))
         folders = [root.collection(name) for name in names]
         for folder in folders:
-            _check_index(root, folder)
+            check_index(root, folder)
         with ExitStack() as stack:
             lookups = [stack.enter_context(contextlib.closing(Lookup(root, name))) for name in names]
-            reader = stack.enter_context(contextlib.closing(_reader(folders)))
-            models = [Models(folder.semantic) for folder in folders]
+            reader = stack.enter_context(contextlib.closing(open_reader(folders)))
+            configs = [saved(root, name).config.index for name in names]
+            # Two collections have two models, and their scores cannot be compared with each other.
+            has_model = len(folders) == 1 and configs[0].semantics
             facts = FrontierFacts(lookups, clock)
-            most = min(saved(root, name).config.index.cached_answers for name in names)
+            stack.callback(facts.close)
+            most = min(config.cached_answers for config in configs)
             self._searcher = stack.enter_context(
                 Searcher(
                     [LocalShard(" and ".join(names), reader)],
                     clock,
-                    ranking=Ranking(priors=CollectionRanks([rank_file(folder) for folder in folders])),
+                    ranking=Ranking(priors=CollectionRanks([folder.ranks for folder in folders])),
                     facts=facts,
-                    # Two collections have two models, and their scores cannot be compared with each other.
-                    model=models[0].current if len(models) == 1 else lambda: None,
+                    model=Models(folders[0].semantic).current if has_model else lambda: None,
                     answers=ResultsCache(clock, reader.state, most) if most else None,
                 )
             )
@@ -121,21 +124,22 @@ def search_collection(
     facets: bool = False,
     language: str | None = None,
     expand: bool | None = None,
+    correct: bool = True,
 ) -> Results:
     """Search a collection once: `teia.search`. For many searches open a `Collection` and call its `search`."""
     root = open_root(Path(data))
     with CollectionSearch(root, [choose(root, collection)], WallClock()) as opened:
-        return opened.search(text, n, offset, SearchOptions(explain, facets, language, expand))
+        return opened.search(text, n, offset, SearchOptions(explain, facets, language, expand, correct=correct))
 
 
-def _reader(folders: Sequence[CollectionFolder]) -> UnionReader:
+def open_reader(folders: Sequence[CollectionFolder]) -> UnionReader:
     """Open the cells of all these collections as one index."""
     return UnionReader(
         {f"{folder.name} cell {cell.number:02d}": cell.index for folder in folders for cell in folder.cells()}
     )
 
 
-def _check_index(root: Root, folder: CollectionFolder) -> None:
+def check_index(root: Root, folder: CollectionFolder) -> None:
     """Raise IndexFailure, with the remedy, if a collection has never been indexed."""
     if any(has_index(cell.index) for cell in folder.cells()):
         return
@@ -186,7 +190,10 @@ MAX_WITH_FRESHNESS = 20
 
 
 class FrontierFacts:
-    """Facts from frontiers: last visit, number of links to a page, probability that our capture is current."""
+    """Facts from frontiers: last visit, number of links to a page, probability that our capture is current.
+
+    The lines that hosts repeat lie beside the indexes.
+    """
 
     def __init__(self, lookups: Sequence[Lookup], clock: Clock) -> None:
         self._lookups = lookups
@@ -194,6 +201,7 @@ class FrontierFacts:
         self._lock = Lock()
         self._index_notes: tuple[Message, ...] = ()
         self._compare_at = 0.0
+        self._lines: dict[Path, RepeatedLinesReader] = {}
         for lookup in lookups:
             lookup.cell_number("localhost")  # reads the public suffix list, which the first search would wait for
 
@@ -206,6 +214,24 @@ class FrontierFacts:
                 for key, url in urls.items()
                 if (fact := self._fact(url, key, key in with_freshness)) is not None
             }
+
+    def repeated_lines(self, hosts: Iterable[str], /) -> dict[str, Lines]:
+        with self._lock:
+            return {host: lines for host in hosts if (lines := self._lines_of(host))}
+
+    def _lines_of(self, host: str) -> Lines:
+        """Return the repeated lines of a host, from the first collection that has some."""
+        for lookup in self._lookups:
+            path = lookup.folders[lookup.cell_of_host(host)].index / REPEATED_LINES
+            if path not in self._lines:
+                self._lines[path] = RepeatedLinesReader(path)
+            if lines := self._lines[path].of(host):
+                return lines
+        return frozenset()
+
+    def close(self) -> None:
+        for reader in self._lines.values():
+            reader.close()
 
     def index_notes(self) -> tuple[Message, ...]:
         """Return notes on crawled pages that cannot be found yet; compared again every two seconds."""

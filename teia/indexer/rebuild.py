@@ -15,6 +15,7 @@ from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors, exchange_folders
 from teia.errors import IndexFailure
 from teia.frontier.tables.page_changes import pages_for_index
+from teia.index.checksums import damaged_files
 from teia.index.entry import DIGEST_BYTES
 from teia.index.position import has_index, read_position
 from teia.index.reader import CellReader
@@ -82,6 +83,10 @@ def audit_index(root: Root, name: str) -> Audit:
             position, found = _lock_stack(folder.index)
             if position is None and frontier.last_change():
                 complaints.append(f"cell {folder.number} has no readable index; rebuild it with `teia rebuild index`")
+            complaints += [
+                f"{file} of cell {folder.number} does not match its checksum; rebuild it with `teia rebuild index`"
+                for file in damaged_files(folder.index)
+            ]
             is_clustered = frontier.is_of_cluster  # another node may own the cell, and index it
             checked += len(found)
             for url, key, digest, belongs, change in pages_for_index(frontier):

@@ -17,7 +17,8 @@ from teia.crawler.child import answer_reader
 from teia.crawler.child.messages import ReadTask, decode_result, encode_parts
 from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError
-from teia.index.entry import PackedEntry, open_packed
+from teia.frontier.tables.pages import VisitEntry
+from teia.index.entry import PackedEntry, pack_encoded
 from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.store.reader import split_head
 
@@ -26,10 +27,11 @@ AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class RereadRequest:
-    """A page whose entry is wanted."""
+    """A page whose entry is wanted, from its last good capture, or from that of a visit."""
 
     url: str
     key: int
+    visit: VisitEntry | None = None
 
 
 class Rereader:
@@ -46,7 +48,7 @@ class Rereader:
         """Keys of the pages of the last call whose captures are damaged or missing."""
 
     async def entries(self, lookup: Lookup, wanted: Sequence[RereadRequest]) -> dict[int, PackedEntry]:
-        """Return entries of pages from their last good captures, by key."""
+        """Return entries of pages from their captures, by key."""
         found: dict[int, PackedEntry] = {}
         self.unreadable = set()
         if wanted and self._pool is None:
@@ -69,15 +71,18 @@ class Rereader:
         entry = lookup.find(url)
         if entry is None or entry.page is None or not entry.page.file:
             return None
-        page = entry.page
+        page, visit = entry.page, wanted.visit
         try:
-            record = lookup.record(entry.cell, page.file, page.offset)
+            if visit is None:
+                head, body = split_head(lookup.record(entry.cell, page.file, page.offset).block)
+            else:
+                capture = lookup.capture(url, visit.time_s, decoded=False)
+                head, body = capture.head, capture.payload
         except (CorruptFile, StoreError):
             self.unreadable.add(wanted.key)
             return None
-        head, body = split_head(record.block)
         # The time of the last change, as after the fetch: later visits found the same capture.
-        seen_s, status = page.last_change_s, page.status
+        seen_s, status = (page.last_change_s, page.status) if visit is None else (visit.time_s, capture.status)
         when = (seen_s, seen_s)
         return ReadTask(self._reading, "entry", url, str(status), status, *when, "", b"", head, "", "", 0, 0, body=body)
 
@@ -91,7 +96,7 @@ class Rereader:
         if isinstance(answer, LostAnswer):
             return None
         entry = decode_result(answer).entry
-        return open_packed(entry) if entry else None
+        return pack_encoded(entry) if entry else None
 
     async def close(self) -> None:
         if self._pool is not None:

@@ -1,6 +1,7 @@
 """The semantic model of a collection, trained beside the indexer.
 
-Training takes minutes. A collection that wants a model gets a new one when its pages have doubled.
+A collection gets a model from 300 pages on, and a new one when it has grown by half: every ten minutes, and when the
+crawl ends. Training takes half a millisecond of one core for each page, and the indexer runs with the lowest priority.
 """
 
 from __future__ import annotations
@@ -13,12 +14,18 @@ from teia.errors import StoreError
 from teia.index.union import UnionReader
 from teia.store.root import CollectionFolder
 
+MIN_PAGES = 300
+"""Least number of pages; in smaller collections words have too few contexts."""
+
 TRAIN_EVERY_S = 600.0
 SEED = 20_261
 """Fixed seed: the same pages give the same model."""
 
-RETRAIN_GROWTH = 2.0
+RETRAIN_GROWTH = 1.5
 """Growth in pages, as a factor, after which the semantic model is trained again."""
+
+MAX_AT_END = 50_000
+"""Greatest number of pages for which the end of a crawl waits for a model; a larger collection gets one later."""
 
 
 class Trainer:
@@ -40,38 +47,44 @@ class Trainer:
             self._running = self._thread.submit(self._renew)
 
     def train(self) -> None:
-        """Train the model again if the pages have doubled, and wait for it."""
+        """Train the model if it is due and takes seconds, and wait for it."""
         if self._running is not None:
             self._running.result()
             self._running = None
-        self._renew()
+        self._renew(MAX_AT_END)
 
-    def _renew(self) -> bool:
-        return renew_model(self._collection, self._clock, seed=SEED)
+    def _renew(self, max_pages: int | None = None) -> bool:
+        return renew_model(self._collection, self._clock, seed=SEED, max_pages=max_pages)
 
     def close(self) -> None:
         self._thread.shutdown()
 
 
-def renew_model(folder: CollectionFolder, clock: Clock, *, seed: int, force: bool = False) -> bool:
-    """Train the semantic model if a collection has none or has doubled, or if `force`; return whether it was trained.
+def renew_model(
+    folder: CollectionFolder, clock: Clock, *, seed: int, force: bool = False, max_pages: int | None = None
+) -> bool:
+    """Train the semantic model if a collection has none or has grown, or if `force`; return whether it was trained.
 
-    For many pages it takes minutes and a core, so run it in a thread or process that no user waits for.
+    For many pages it takes minutes and a core, so run it in a thread or process that no user waits for. A collection of
+    more than `max_pages` is left alone.
     """
-    from teia.search.rank.semantic import load, save  # only for collections that want a model
-    from teia.search.rank.train_semantic import MIN_PAGES, train
-
     path = folder.semantic
     with closing(UnionReader({str(cell.number): cell.index for cell in folder.cells()})) as reader:
+        pages = reader.searcher().num_docs
+        if pages < MIN_PAGES:
+            return False
+        # Only for collections that get a model: scipy takes longer to import than a small crawl takes to end.
+        from teia.search.rank.semantic import load, save
+        from teia.search.rank.train_semantic import train
+
         try:
             current = load(path)
         except StoreError:
             current = None
-        pages = reader.searcher().num_docs
-        # Training takes minutes: again only after the collection has doubled.
-        if pages < MIN_PAGES or (current is not None and not force and pages < RETRAIN_GROWTH * current.pages):
+        is_new_enough = current is not None and not force and pages < RETRAIN_GROWTH * current.pages
+        if is_new_enough or (max_pages is not None and pages > max_pages):
             return False
-        model = train(reader.all_entries, seed=seed)
+        model = train(reader.all_entries, seed=seed, min_pages=MIN_PAGES)
     if model is None:
         return False
     save(model, path, clock.now_s())

@@ -15,6 +15,7 @@ from teia.crawler.lookup import Lookup
 from teia.errors import UsageError
 from teia.fetch.destination import AddressOverrides, resolve_here
 from teia.fetch.guard import AddressGuard
+from teia.lib.message import Message
 from teia.signals import subscriptions as tables
 from teia.signals.subscriptions import PAGE, SEARCH, Notice, Subscription, Subscriptions
 from teia.signals.webhook import message, new_secret
@@ -79,7 +80,7 @@ def subscribe(
     from teia.views.page import find_entry  # imports the rate estimators
 
     if bool(url) == bool(query):
-        raise UsageError("choose either the URL of a page or the query of a search")
+        raise UsageError(Message("choose either the URL of a page or the query of a search"), "url")
     config = saved(root, name).config
     to = check_webhook(webhook, config) if webhook else ""
     now_s = clock.now_s()
@@ -182,11 +183,21 @@ def check_query(query: str, config: Config) -> str:
     from teia.search.query.parser import parse
 
     if not config.index.enabled:
-        raise UsageError(f"{config.collection.name} has no search index (index.enabled), so searches cannot be watched")
+        raise UsageError(
+            Message(
+                "{name} has no search index (index.enabled), so searches cannot be watched", name=config.collection.name
+            ),
+            "query",
+        )
     if len(query) > MAX_QUERY_CHARS:
-        raise UsageError(f"the query of a subscription may have at most {MAX_QUERY_CHARS:,} characters")
+        raise UsageError(
+            Message("the query of a subscription may have at most {n:,} characters", n=MAX_QUERY_CHARS), "query"
+        )
     if not parse(query).is_answerable:
-        raise UsageError(f"{query[:100]!r} is an empty query; add a word or a filter, such as site:example.org")
+        raise UsageError(
+            Message("{query!r} is an empty query; add a word or a filter, such as site:example.org", query=query[:100]),
+            "query",
+        )
     return query.strip()
 
 
@@ -194,10 +205,12 @@ def check_webhook(text: str, config: Config) -> str:
     """Return a webhook URL that messages may be posted to, as far as can be checked without a request."""
     url = canonicalize(text.strip(), ()) if len(text) <= MAX_WEBHOOK_CHARS else None
     if url is None:
-        raise UsageError("webhook: must be an http or https URL, such as https://example.org/hook")
+        raise UsageError(Message("webhook: must be an http or https URL, such as https://example.org/hook"), "webhook")
     # `canonicalize` drops a name and a password silently; the receiver would then refuse every message.
     if "@" in text.partition("://")[2].partition("/")[0]:
-        raise UsageError("webhook: must not contain a user name and a password; messages are signed instead")
+        raise UsageError(
+            Message("webhook: must not contain a user name and a password; messages are signed instead"), "webhook"
+        )
     parts = split(url)
     override = AddressOverrides.parse(config.fetch.resolve).find(parts.host)
     # No DNS request here: a name is resolved, and its address guarded, at every post (signals_in/post.py).
@@ -205,11 +218,11 @@ def check_webhook(text: str, config: Config) -> str:
     addresses = (override.address,) if override is not None else here.addresses if here is not None else ()
     port = override.port or parts.port if override is not None else parts.port
     if here is not None and here.failure is not None and override is None:
-        raise UsageError(f"webhook: {parts.host} is not a host")
+        raise UsageError(Message("webhook: {host} is not a host", host=parts.host), "webhook")
     refusal = AddressGuard(config.fetch.allow_nets).check_all(addresses, port)
     if refusal is not None:
         hint = "" if refusal.startswith("port") else "; allow such networks with fetch.allow_nets"
-        raise UsageError(f"webhook: {refusal}{hint}")
+        raise UsageError(f"webhook: {refusal}{hint}", "webhook")
     return url
 
 

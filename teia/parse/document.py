@@ -46,7 +46,7 @@ class Findings(PageContent):
     """Findings of one processor; all fields are optional, and their order stays: users' processors may rely on it.
 
     Findings of several processors are merged: the first non-empty text of each field counts, links and entries are
-    joined, flags and counts add up. `truncated` names the parts that were cut: `depth`, `links`, `pages` …
+    joined, flags, reserved uses and counts add up. `truncated` names the parts that were cut: `depth`, `links` …
     """
 
     entries: tuple[ListedUrl, ...] = ()
@@ -55,6 +55,7 @@ class Findings(PageContent):
     truncated: tuple[str, ...] = ()
     images: int = 0
     mail_links: int = 0
+    reserved: frozenset[str] = frozenset()
 
 
 class Document:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
+from teia.lib.simhash import outline
 from teia.parse import mime
 from teia.parse.decode import Decoded, decode
 from teia.parse.document import Document, Findings, ListedUrl, ParseOptions
@@ -19,7 +20,7 @@ from teia.parse.headers import ResponseHead, parse_head
 from teia.parse.html import directives
 from teia.parse.html.links import LinkCollector, add_header_links
 from teia.parse.processors import BUILT_IN, Processors
-from teia.parse.text.fingerprint import fingerprints
+from teia.parse.text.fingerprint import KnownText, fingerprints
 from teia.parse.text.language import language_of
 from teia.records import Link, LinkKind, Page, PageContent
 
@@ -30,7 +31,7 @@ _CONTENT = tuple(each.name for each in fields(PageContent))
 _FIRST_OF = ("title", "text", "language", "description", "canonical", "author", "published")
 """Fields of findings of which the first that is not empty counts."""
 
-_RELEVANT_HEADERS = frozenset({"link", "refresh", "location", "x-robots-tag"})
+_RELEVANT_HEADERS = frozenset({"link", "refresh", "location", "x-robots-tag", directives.TDM})
 """Headers with information about a page beside its body; most answers have none."""
 
 
@@ -39,7 +40,7 @@ class ParseResult:
     """A page, and the data that its archiving and scheduling need.
 
     `decoded.dechunked` is the body for the archive. `entries` are those of a sitemap or feed, with times. `failed`
-    names the processors that raised, with the kind of error.
+    names the processors that raised, with the kind of error. `outline` is that of the text (lib/simhash.py).
     """
 
     page: Page
@@ -47,6 +48,7 @@ class ParseResult:
     decoded: Decoded
     entries: tuple[ListedUrl, ...] = ()
     failed: tuple[str, ...] = ()
+    outline: int = 0
 
 
 def parse_document(
@@ -58,10 +60,12 @@ def parse_document(
     *,
     is_sitemap: bool = False,
     body_sha256: str = "",
+    known_text: KnownText | None = None,
 ) -> ParseResult:
     """Read one answer. `is_sitemap`: it was announced as a sitemap, so it is read as one unless it is a web page.
 
-    `body_sha256` is that of the body without chunks, in hex, if the caller knows it already.
+    `body_sha256` is that of the body without chunks, in hex, and `known_text` is of the same body at another URL, if
+    the caller knows them already.
     """
     parsed_head = parse_head(head)
     limits = options.limits
@@ -84,8 +88,11 @@ def parse_document(
             findings.append(found if isinstance(found, Findings) else Findings(metadata=_as_metadata(found)))
     merged = _merge(findings)
     known_digest = body_sha256 if decoded.payload is decoded.dechunked else ""
-    page = _page(document, decoded, merged, failed, known_digest)
-    return ParseResult(page, parsed_head, decoded, merged.entries, tuple(failed))
+    text_outline = outline(merged.text)
+    if known_text is not None and not 0 != known_text.outline == text_outline:
+        known_text = None  # other headers or settings made another text of the body
+    page = _page(document, decoded, merged, failed, known_digest, known_text)
+    return ParseResult(page, parsed_head, decoded, merged.entries, tuple(failed), text_outline)
 
 
 def _is_web_page(payload: bytes) -> bool:
@@ -98,11 +105,13 @@ def _head_findings(head: ResponseHead, document: Document) -> Findings:
     links = LinkCollector(document.url, document.options)
     canonical = add_header_links(head, links)
     robots = directives.from_headers(head.headers.all("x-robots-tag"), document.options.agent)
+    robots |= directives.tdm_reserved(head.headers.first(directives.TDM))
     return Findings(
         canonical=canonical,
         links=links.links(),
         noindex=robots.noindex,
         nofollow=robots.nofollow,
+        reserved=robots.reserved,
         truncated=("links",) if links.is_full else (),
     )
 
@@ -131,6 +140,7 @@ def _merge(findings: list[Findings]) -> Findings:
         truncated=tuple(dict.fromkeys(name for each in findings for name in each.truncated)),
         images=sum(each.images for each in findings),
         mail_links=sum(each.mail_links for each in findings),
+        reserved=frozenset().union(*(each.reserved for each in findings)),
     )
 
 
@@ -145,15 +155,30 @@ def _merge_links(found: list[tuple[Link, ...]]) -> tuple[Link, ...]:
     return tuple(once.values())
 
 
-def _page(document: Document, decoded: Decoded, found: Findings, failed: Sequence[str], known_digest: str) -> Page:
-    prints = fingerprints(decoded.payload, found.text, document.url, known_digest)
+def _page(
+    document: Document,
+    decoded: Decoded,
+    found: Findings,
+    failed: Sequence[str],
+    known_digest: str,
+    known: KnownText | None,
+) -> Page:
+    prints = fingerprints(decoded.payload, found.text, document.url, known_digest, known)
     is_text = document.media_type.startswith("text/") or mime.is_xml(document.media_type)
     declared = found.language or document.head.headers.first("content-language")
     cut = (*((decoded.truncated,) if decoded.truncated else ()), *found.truncated)
     content = {name: getattr(found, name) for name in _CONTENT}
-    content["language"] = language_of(found.text, declared)
-    problems = {"coding": decoded.error, "failed-processors": "; ".join(failed)}
-    content["metadata"] = found.metadata | {name: text for name, text in problems.items() if text}
+    # The declaration of the page itself is in the body; that of a header may be of this answer alone.
+    if known is not None and found.language:
+        content["language"] = known.language
+    else:
+        content["language"] = language_of(found.text, declared)
+    notes = {
+        "coding": decoded.error,
+        "failed-processors": "; ".join(failed),
+        "reserved": " ".join(sorted(found.reserved)),
+    }
+    content["metadata"] = found.metadata | {name: text for name, text in notes.items() if text}
     return Page(
         **content,
         url=document.url,

@@ -2,8 +2,8 @@
 
 A processor is any callable that takes a `Document` and returns `Findings`, a plain mapping of names to texts (which
 goes into the page's metadata), or None. One that fails costs only its own findings; the page's metadata names
-it (`failed-processors`). Users name theirs as `MEDIA_TYPE=module:function` in `parse.processors`; media types may hold
-`*`.
+it (`failed-processors`). Users name theirs as `MEDIA_TYPE=module:function` in `parse.processors`, or, if an installed
+package offers it, as `MEDIA_TYPE=NAME`; media types may hold `*`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Protocol
 
+from teia.config import extensions
+from teia.config.extensions import load_extension
 from teia.errors import WrongValue
 from teia.parse import mime
 from teia.parse.document import Document, Findings
@@ -76,6 +78,13 @@ def read_pdf(document: Document) -> Findings | None:
     return pdf.read_pdf(document)
 
 
+def read_office(document: Document) -> Findings | None:
+    """Read a document that is a ZIP file of XML, imported late like the reader of PDF."""
+    from teia.parse.files import office
+
+    return office.read_office(document)
+
+
 def read_css(document: Document) -> Findings | None:
     if not document.options.want_requisites:
         return None
@@ -91,6 +100,10 @@ BUILT_IN = Processors(
         ("*+xml", "xml", read_xml),
         ("text/css", "css", read_css),
         ("application/pdf", "pdf", read_pdf),
+        ("application/vnd.openxmlformats-officedocument.*", "office", read_office),
+        ("application/vnd.oasis.opendocument.*", "office", read_office),
+        ("application/epub+zip", "office", read_office),
+        ("application/zip", "office", read_office),
     )
 )
 
@@ -99,16 +112,17 @@ def with_user_processors(names: Iterable[str], processors: Processors = BUILT_IN
     """Add the processors that a configuration names; each `MEDIA_TYPE=module:function`."""
     for name in names:
         pattern, equals, target = name.partition("=")
-        module_name, colon, attribute = target.partition(":")
-        if not (equals and colon and ("/" in pattern or pattern.startswith("*"))):
-            raise WrongValue("parse.processors", name, "must look like text/html=package.module:function")
-        processors = processors.with_added(
-            pattern.strip().lower(), target, _import_processor(name, module_name, attribute)
-        )
+        offered: Processor | None = None if ":" in target else load_extension(extensions.PROCESSORS, target.strip())
+        if not (equals and (":" in target or offered) and ("/" in pattern or pattern.startswith("*"))):
+            raise WrongValue(
+                "parse.processors", name, "must look like text/html=package.module:function, or name an extension"
+            )
+        processors = processors.with_added(pattern.strip().lower(), target, offered or _import_processor(name, target))
     return processors
 
 
-def _import_processor(name: str, module_name: str, attribute: str) -> Processor:
+def _import_processor(name: str, target: str) -> Processor:
+    module_name, _, attribute = target.partition(":")
     try:
         found = getattr(importlib.import_module(module_name.strip()), attribute.strip())
     except (ImportError, AttributeError, ValueError) as error:

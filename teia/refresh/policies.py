@@ -20,7 +20,8 @@ and others, 2002; Pandey and Olston, 2005).
 A live crawl plans one host at a time. `demand` returns the visits that a policy gives a host at each price; from the
 sum over hosts follows the part of a common budget that each of them gets (`demand`).
 
-To add one: a class with `name`, `renew_s`, `plan` and `demand`, and a place in POLICIES.
+To add one: a class with `name`, `renew_s`, `plan` and `demand`, and a place in POLICIES, or in a package of its own
+(docs/extending.md).
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from teia.config import extensions
+from teia.config.extensions import extension_names, load_extension
 from teia.errors import UsageError
 from teia.refresh.counts import plan_counts
 from teia.refresh.demand import demand_by_count, demand_by_price, demand_by_worth, demand_in_proportion
@@ -336,11 +339,15 @@ POLICIES: Final[dict[str, SharingPolicy]] = {
 
 def find_policy(name: str) -> SharingPolicy:
     """Return the policy of this name; for an unknown name, raise UsageError with the nearest known name."""
-    if name not in POLICIES:
-        near = get_close_matches(name, POLICIES, n=1)
+    if name in POLICIES:
+        return POLICIES[name]
+    offered: SharingPolicy | None = load_extension(extensions.POLICIES, name)
+    if offered is None:
+        known = (*POLICIES, *extension_names(extensions.POLICIES))
+        near = get_close_matches(name, known, n=1)
         listed = f"did you mean {near[0]}? Available" if near else "available"
-        raise UsageError(f"unknown policy {name!r}; {listed}: {', '.join(POLICIES)}")
-    return POLICIES[name]
+        raise UsageError(f"unknown policy {name!r}; {listed}: {', '.join(known)}")
+    return offered
 
 
 def has_timetable(policy: Policy) -> bool:

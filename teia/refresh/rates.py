@@ -158,12 +158,21 @@ def fresh_probability_of(found: Gamma, age_s: Floats) -> Floats:
     return share
 
 
+def mean_lifetime_s(found: Gamma, within_s: Floats | float) -> Floats:
+    """Return for how long a copy is expected to be fresh, of the time `within_s` after its visit.
+
+    For a long time that is the mean of 1/rate, which is above 1/(mean rate): slow pages keep their copies for long.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        power, growth = 1.0 - found.changes, np.log1p(within_s / found.time_s)
+        # Near shape 1 the power law becomes a logarithm, and the quotient would lose all digits.
+        area = np.where(np.abs(power * growth) < 1e-9, growth, np.expm1(power * growth) / power)
+    return np.asarray(area * found.time_s, dtype=np.float64)
+
+
 def mean_fresh_probability(found: Gamma, visits_per_s: Floats) -> Floats:
     """Return that probability averaged over the time between two visits at this intensity; 0 without visits."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        gap = 1.0 / (visits_per_s * found.time_s)
-        power, growth = 1.0 - found.changes, np.log1p(gap)
-        # Near shape 1 the power law becomes a logarithm, and the quotient would lose all digits.
-        area = np.where(np.abs(power * growth) < 1e-9, growth, np.expm1(power * growth) / power)
-        share: Floats = np.where(gap > 0, area / gap, 1.0)
+        gap_s = 1.0 / visits_per_s
+        share = np.where(gap_s > 0, mean_lifetime_s(found, gap_s) / gap_s, 1.0)
     return np.where(visits_per_s > 0, share, 0.0)

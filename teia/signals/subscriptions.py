@@ -14,13 +14,15 @@ Everything is bounded. Each subscription has a limit of waiting notices, and the
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from teia.errors import UsageError
 from teia.sqlite import PRIVATE, Schema, transaction
+from teia.urls import canonicalize
 
 PAGE, SEARCH = "page", "search"
 
@@ -152,6 +154,17 @@ class Subscriptions:
             for table in ("positions", "notified", "notices"):
                 self.db.execute(f"DELETE FROM {table} WHERE subscription = ?", (identity,))  # noqa: S608  # our own
         return bool(found)
+
+    def forget_pages(self, matches: Callable[[str], bool]) -> tuple[int, int]:
+        """End subscriptions to matching URLs and delete notices that name one; return the numbers of both."""
+        ended = [each.id for each in self.all() if each.kind == PAGE and matches(each.what)]
+        for identity in ended:
+            self.remove(identity)
+        rows = self.db.execute("SELECT number, message FROM notices").fetchall()
+        named = [(number,) for number, message in rows if any(map(matches, _urls_in(json.loads(message))))]
+        with transaction(self.db):
+            self.db.executemany("DELETE FROM notices WHERE number = ?", named)
+        return len(ended), len(named)
 
     def all(self) -> list[Subscription]:
         """Return all subscriptions, oldest first."""
@@ -291,3 +304,14 @@ class Subscriptions:
 
 def _row(subscription: Subscription) -> tuple[object, ...]:
     return tuple(getattr(subscription, name.strip()) for name in _COLUMNS.split(","))
+
+
+def _urls_in(value: Any) -> Iterator[str]:
+    """Yield every URL in a message."""
+    if isinstance(value, str) and value.startswith(("http://", "https://")):
+        canonical = canonicalize(value)
+        if canonical is not None:
+            yield canonical
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _urls_in(each)

@@ -50,6 +50,7 @@ class SignalKind(IntEnum):
     FEED = 2
     INDEXNOW = 3
     WEBSUB = 4
+    SOURCE = 5
 
     @property
     def word(self) -> str:

@@ -41,8 +41,8 @@ def timestamp(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y%m%d%H%M%S")
 
 
-def cdxj_line(record: ArchiveRecord) -> bytes | None:
-    """Return the line of a response or revisit, line end included; None for other records."""
+def cdx_fields(record: ArchiveRecord) -> dict[str, str] | None:
+    """Return the fields of a response or revisit in the index; None for other records."""
     if record.kind not in {"response", "revisit"}:
         return None
     head = split_head(record.block)[0]
@@ -50,7 +50,7 @@ def cdxj_line(record: ArchiveRecord) -> bytes | None:
     # "unk" is the CDX convention for an answer without a Content-Type.
     mime = media_type[1].decode("ascii", "replace").lower() if media_type else "unk"
     is_revisit = record.kind == "revisit"
-    fields = {
+    return {
         "url": record.url,
         "mime": "warc/revisit" if is_revisit else mime,
         "status": status[1].decode() if status and not is_revisit else "-",
@@ -60,6 +60,13 @@ def cdxj_line(record: ArchiveRecord) -> bytes | None:
         "offset": str(record.offset),
         "filename": record.file,
     }
+
+
+def cdxj_line(record: ArchiveRecord) -> bytes | None:
+    """Return the line of a response or revisit, line end included; None for other records."""
+    fields = cdx_fields(record)
+    if fields is None:
+        return None
     return f"{surt(record.url)} {timestamp(record.time_s)} {json.dumps(fields)}\n".encode()
 
 

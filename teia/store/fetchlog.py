@@ -25,6 +25,9 @@ from typing import Any, NamedTuple, Protocol
 from teia.clock import iso_utc
 from teia.durable import disk_errors
 
+MAX_SQL_CHARS = 64 << 10
+"""Longest query that `store/sql.py` reads."""
+
 _FILE = re.compile(r"fetches-(\d{8,})\.parquet")
 
 
@@ -126,7 +129,7 @@ class LogPart:
 
     folder: Path
     next_serial: int
-    pending: Sequence[Sequence[Any]] = ()
+    pending: Sequence[FetchRow] = ()
 
 
 def log_files(part: LogPart) -> list[Path]:

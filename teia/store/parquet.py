@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from teia.durable import replacing
@@ -113,6 +114,15 @@ def write_parquet(folder: Path, rows: Iterable[Sequence[Any]], serial: int) -> P
     with replacing(path) as file:
         pq.write_table(table_of(rows), file, compression="zstd", use_dictionary=True, write_statistics=True)
     return path
+
+
+def commit_times(path: Path) -> list[float]:
+    """Return the times of the commits of a file's rows, in their order; none of rows that an older teia wrote."""
+    if not is_readable(path) or "committed" not in pq.read_schema(path).names:
+        return []
+    rows = pq.read_table(path, columns=["committed"], filters=pc.field("run").is_null())
+    column = rows["committed"].drop_null()
+    return [micro_s / 1e6 for micro_s in column.cast(pa.int64()).to_pylist()]
 
 
 def is_readable(path: Path) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 from teia.lib.closing import Closing
 from teia.store.fetchlog import LogPart, Rows
 
-COLUMNS = ("started", "ended", "url", "host", "site", "kind", "address", "run", "rest_s")
+COLUMNS = ("started", "ended", "url", "host", "site", "kind", "address", "run", "rest_s", "rested_s")
 
 
 class PendingLog(Closing):

@@ -5,8 +5,8 @@ must be exactly one record. So memory is bounded by the largest record, a file t
 and a damaged member costs only itself: reading continues at the next place that decompresses to a WARC record.
 
 Foreign files are read the same way, the uncompressed ones (`.warc`) record by record. For any content, no more than one
-record of MAX_RECORD_BYTES with a header of MAX_HEADER_BYTES is in memory. ARC files are not read: fastwarc does not,
-and nothing of ours writes them.
+record of MAX_RECORD_BYTES with a header of MAX_HEADER_BYTES is in memory. ARC files are read by
+`transfer/arc_captures.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import IO, Any, BinaryIO, Literal, cast
 
 from fastwarc.warc import WarcRecord, WarcRecordType
 from isal import igzip_lib
@@ -271,6 +271,113 @@ def _read_plain(stream: BinaryIO, max_bytes: int) -> Iterator[Member]:
             del block
             yield held.pop()
         offset = _after_line_ends(stream, block_at + block_bytes)
+
+
+class _Inflated(io.RawIOBase):
+    """Content of a gzip file. Data before a damaged place is returned, then EOFError or IsalError is raised."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
+        self._file, self._unzip = file, igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+        self._is_begun = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while True:
+            raw = b""
+            if self._unzip.eof:
+                raw = self._unzip.unused_data
+                self._unzip = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+                self._is_begun = False
+            if not raw and self._unzip.needs_input:
+                raw = self._file.read(_PIECE)
+                if not raw and self._is_begun:
+                    raise EOFError("the file ends within a gzip member")
+                if not raw:
+                    return 0
+            self._is_begun = True
+            data: bytes = self._unzip.decompress(raw, len(buffer))
+            if data:
+                buffer[: len(data)] = data
+                return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def open_inflated(path: Path) -> BinaryIO:
+    """Open a file for reading, decompressed if it is a gzip file."""
+    file = path.open("rb")
+    is_compressed = file.read(2) == _MAGIC[:2]
+    file.seek(0)
+    return cast("BinaryIO", io.BufferedReader(_Inflated(file), _BUFFER)) if is_compressed else file
+
+
+def walk_decompressed(path: Path, max_bytes: int = MAX_RECORD_BYTES) -> Iterator[Member]:
+    """Yield the records of a file that is one gzip member as a whole; their offsets are those after decompression.
+
+    The standard wants a member for each record, so that one can be read by itself; some writers made one of them all.
+    """
+    offset = 0
+    try:
+        with disk_errors(path, "read"), open_inflated(path) as stream:
+            while header := _next_header(stream):
+                promised = _CONTENT_LENGTH.search(header)
+                if not header.startswith(b"WARC/") or not header.endswith(_BLANK_LINE) or promised is None:
+                    yield Member(offset, 0, damage="not a WARC record")
+                    return
+                length = int(promised[1])
+                block = stream.read(length) if length <= max_bytes else None
+                if block is None:
+                    _pass_over(stream, length)
+                    yield Member(offset, 0, damage=f"more than {max_bytes} bytes")
+                elif len(block) < length:
+                    yield Member(offset, 0, damage="the file ends within a record")
+                else:
+                    held = [Member(offset, len(header) + length, b"".join((header, block, _BLANK_LINE)))]
+                    del block
+                    yield held.pop()
+                offset += len(header) + length
+    except (EOFError, igzip_lib.IsalError) as error:  # type: ignore[misc]  # as above
+        yield Member(offset, 0, damage=f"cannot be decompressed: {error}")
+
+
+def _next_header(stream: IO[bytes]) -> bytes:
+    """Return the next header with its blank line; empty at the end of the file."""
+    lines: list[bytes] = []
+    size = 0
+    while size < MAX_HEADER_BYTES and (line := stream.readline(MAX_HEADER_BYTES)):
+        if line.strip(b"\r\n"):
+            lines.append(line)
+            size += len(line)
+        elif lines:
+            return b"".join((*lines, b"\r\n"))
+    return b"".join(lines)
+
+
+def _pass_over(stream: IO[bytes], length: int) -> None:
+    while length > 0 and (piece := stream.read(min(length, _BUFFER))):
+        length -= len(piece)
+
+
+def is_one_member(path: Path) -> bool:
+    """Tell whether the first gzip member of a file holds more than its first record."""
+    if not path.name.endswith(".gz"):
+        return False
+    unzip, data = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP), b""
+    with disk_errors(path, "read"), path.open("rb") as stream:
+        try:
+            while not unzip.eof and len(data) < MAX_HEADER_BYTES and (raw := stream.read(_PIECE)):
+                data += unzip.decompress(raw)
+        except igzip_lib.IsalError:  # type: ignore[misc]  # as above
+            return False
+    ends, promised = data.find(_BLANK_LINE), _CONTENT_LENGTH.search(data)
+    if ends < 0 or promised is None:
+        return False
+    return bool(data[ends + len(_BLANK_LINE) + int(promised[1]) :].strip(b"\r\n"))
 
 
 def _plain_header(stream: BinaryIO, offset: int) -> bytes:

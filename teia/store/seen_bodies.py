@@ -9,7 +9,7 @@ data. It is not synced, a row may be old or lost, and without the file the crawl
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -107,6 +107,19 @@ class SeenBodies:
         with sqlite_errors(self._path), transaction(self._db):
             self._db.executemany("INSERT OR REPLACE INTO bodies VALUES (?, ?, ?, ?, ?)", rows)
         self._add_to_filter(row[0] for row in rows)
+
+    def forget(self, places: Container[tuple[str, int]]) -> None:
+        """Delete bodies by the file and offset of their records, so that no page of the file holds them any more."""
+        if not self._path.exists():
+            return
+        self._db = self._db or self._open()
+        with sqlite_errors(self._path):
+            rows = self._db.execute("SELECT checksum, file, offset FROM bodies")
+            found = [(checksum,) for checksum, file, offset in rows if (file, offset) in places]
+            self._db.execute("PRAGMA secure_delete = ON")
+            with transaction(self._db):
+                self._db.executemany("DELETE FROM bodies WHERE checksum = ?", found)
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _add_to_filter(self, checksums: Iterable[int]) -> None:
         for checksum in checksums:

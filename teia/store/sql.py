@@ -19,10 +19,9 @@ import pyarrow as pa
 from teia.errors import QueryError
 from teia.lib.closing import Closing
 from teia.lib.message import Message
-from teia.store.fetchlog import LogPart, Rows, log_files
+from teia.store.fetchlog import MAX_SQL_CHARS, LogPart, Rows, log_files
 from teia.store.parquet import is_readable, table_of
 
-MAX_SQL_CHARS = 64 << 10
 BATCH_ROWS = 1_024
 
 

@@ -189,15 +189,21 @@ def _member(
     digest = hashlib.sha256(block)
     digest.update(body)
     block_digest = f"sha256:{digest.hexdigest()}"
-    record_id = _record_id(kind, url, date, block_digest)
-    target = f"WARC-Target-URI: {url}\r\n" if url else ""
-    header = (
-        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {record_id}\r\nWARC-Date: {date}\r\n{target}{extra}"
-        f"WARC-Block-Digest: {block_digest}\r\nContent-Type: {media_type}\r\n"
-        f"Content-Length: {len(block) + len(body)}\r\n\r\n"
-    )
+    record_id, header = record_header(kind, url, date, media_type, extra, block_digest, len(block) + len(body))
     record = b"".join((header.encode("utf-8", "replace"), block, body, b"\r\n\r\n"))
     return record_id, igzip_lib.compress(record, COMPRESSION_LEVEL, igzip_lib.COMP_GZIP)
+
+
+def record_header(
+    kind: str, url: str, date: str, media_type: str, extra: str, block_digest: str, length: int
+) -> tuple[str, str]:
+    """Return the id and the header of a record, with its blank line; `url` and `extra` are safe already."""
+    record_id = _record_id(kind, url, date, block_digest)
+    target = f"WARC-Target-URI: {url}\r\n" if url else ""
+    return record_id, (
+        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {record_id}\r\nWARC-Date: {date}\r\n{target}{extra}"
+        f"WARC-Block-Digest: {block_digest}\r\nContent-Type: {media_type}\r\nContent-Length: {length}\r\n\r\n"
+    )
 
 
 def warc_fields(fields: Fields) -> bytes:

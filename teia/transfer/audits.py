@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
 from teia.clock import Clock
 from teia.collections.settings import saved
 from teia.durable import write_atomically
-from teia.errors import TeiaError
+from teia.errors import StoreError, TeiaError
 from teia.indexer.rebuild import audit_index
 from teia.store.audit import Audit
 from teia.store.root import CollectionFolder, Root
+from teia.transfer.frontier_audit import audit_frontier, damage
 from teia.transfer.links_audit import audit_links, repair_links
 from teia.transfer.read_all import audit_archives, audit_fetch_log
 
@@ -32,6 +33,7 @@ class AuditKind(StrEnum):
     POLITENESS = "politeness"
     INDEX = "index"
     LINKS = "links"
+    FRONTIER = "frontier"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +50,30 @@ class AuditResult:
 
 def audit(root: Root, name: str, kind: AuditKind, clock: Clock, *, repair: bool = False) -> Audit:
     """Run an audit, and store its result where the folder is writable; `repair` in-links before it."""
-    began_s = clock.now_s()
-    found: Audit
-    if kind is AuditKind.POLITENESS:
-        found = audit_fetch_log(root, name, saved(root, name).config.courtesy)
-    elif kind is AuditKind.LINKS:
-        found = repair_links(root, name, clock) if repair else audit_links(root, name)
-    else:
-        found = (audit_archives if kind is AuditKind.ARCHIVE else audit_index)(root, name)
+    began_s, damaged = clock.now_s(), damage(root, name)
+    try:
+        found = _run(root, name, kind, clock, repair=repair)
+    except StoreError as error:
+        if not damaged:
+            raise
+        found = Audit(0, 0, (str(error),))
+    # Every audit relies on the frontier, so each reports its damaged pages.
+    if damaged:
+        found = replace(found, violations=found.violations + len(damaged), details=(*damaged, *found.details))
     result = AuditResult(kind, began_s, clock.now_s(), found.checked, found.violations, found.details[:MAX_DETAILS])
     # A read-only folder: the caller gets the result all the same.
     with suppress(TeiaError, OSError):
         _store(root.collection(name), result)
     return found
+
+
+def _run(root: Root, name: str, kind: AuditKind, clock: Clock, *, repair: bool) -> Audit:
+    if kind is AuditKind.POLITENESS:
+        return audit_fetch_log(root, name, saved(root, name).config.courtesy)
+    if kind is AuditKind.LINKS:
+        return repair_links(root, name, clock) if repair else audit_links(root, name)
+    run = {AuditKind.ARCHIVE: audit_archives, AuditKind.FRONTIER: audit_frontier, AuditKind.INDEX: audit_index}
+    return run[kind](root, name)
 
 
 def _store(folder: CollectionFolder, result: AuditResult) -> None:

@@ -25,9 +25,10 @@ from teia.errors import DiskFull, StoreError, UsageError
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.archive import committed_files, index_path
 from teia.store.cdxj import RUN_LINES, cdxj_line, merge_indexes, sorted_lines
+from teia.store.erase import is_removed
 from teia.store.fetchlog import log_files
 from teia.store.parquet import SCHEMA, table_of, with_all_columns
-from teia.store.reader import file_records, ignore_damage, walk_file
+from teia.store.reader import Member, file_records, ignore_damage, walk_file
 from teia.store.root import Root
 from teia.store.warc import COMPRESSION_LEVEL
 from teia.transfer.read_all import committed_archive
@@ -118,28 +119,36 @@ def export_warc_folder(root: Root, name: str, out: Path) -> ExportResult:
         # Records are compressed on the way, so a plain `.warc` gets the name of a compressed file.
         target = out / path.name.removesuffix(".gz")
         with new_file(target.with_name(target.name + ".gz")) as file:
-            _copy_records(path, end, file, done)
+            # With them, so that `teia export cdxj` finds the others at their offsets.
+            _copy_records(path, end, file, done, with_removed=True)
         done.files += 1
     return done
 
 
-def _copy_records(path: Path, end: int | None, file: BinaryIO, done: ExportResult) -> None:
-    """Append the readable members of a file; those of an uncompressed one are compressed on the way."""
+def _copy_records(
+    path: Path, end: int | None, file: BinaryIO, done: ExportResult, *, with_removed: bool = False
+) -> None:
+    for member, data in readable_members(path, end, done):
+        if not with_removed and is_removed(member.data):
+            continue
+        file.write(data)
+        done.records += 1
+        done.bytes += len(data)
+
+
+def readable_members(path: Path, end: int | None, done: ExportResult) -> Iterator[tuple[Member, bytes]]:
+    """Yield the readable members of a file as they are exported; those of an uncompressed one are compressed."""
     is_plain = path.name.endswith(".warc")
     with path.open("rb") as source:
         for member in walk_file(path, end):
             if member.damage:
                 done.damaged += 1
-                continue
-            if is_plain:
-                data = igzip_lib.compress(member.data, COMPRESSION_LEVEL, igzip_lib.COMP_GZIP)
+            elif is_plain:
+                yield member, igzip_lib.compress(member.data, COMPRESSION_LEVEL, igzip_lib.COMP_GZIP)
             else:
                 # The stored bytes themselves: an export of our own files is identical to them.
                 source.seek(member.offset)
-                data = source.read(member.length)
-            file.write(data)
-            done.records += 1
-            done.bytes += len(data)
+                yield member, source.read(member.length)
 
 
 # ---- CDXJ -----------------------------------------------------------------------------------------------------------

@@ -47,6 +47,8 @@ from teia.urls import canonicalize, key_of, split
 
 BATCH_CAPTURES = 128
 BATCH_BYTES = 8 << 20
+DAY_S = 86_400.0
+"""Grace for captures that a clock ahead of ours dated."""
 
 
 async def import_warc(target: Target, files: Sequence[Path], done: ImportResult) -> None:
@@ -144,10 +146,12 @@ class _WarcImport:
         if known.has_visit:
             self.done.skipped += 1
             return None
+        is_future = page.fetched.started_s > self.target.clock.now_s() + DAY_S
         is_older = known.last_visit_s is not None and page.fetched.started_s < known.last_visit_s
-        # A history grows forwards only, and a revisit says nothing without the capture that it repeats.
-        if is_older or (page.is_revisit and known.last_visit_s is None):
+        # A history grows forwards only, not beyond today, and a revisit says nothing without the capture it repeats.
+        if is_future or is_older or (page.is_revisit and known.last_visit_s is None):
             why = "older than the known capture" if is_older else "refers to a missing capture"
+            why = "dated in the future" if is_future else why
             self.done.add_detail(f"{capture.url}: {why}; its records are stored, but the page is not counted")
             return self._records_only(capture)
         if page.is_revisit:

@@ -11,14 +11,20 @@ unless many sites were at its address. No delay is required while several reques
 many sites share requires less (shared_addresses.py): the sites are counted in the log as it proceeds, and those that
 the ledger knows from other collections and earlier runs are added.
 
+A calendar that was set back repeats some hours, and two requests of such hours cannot be put into order by their times.
+The log has its rows in the order of their commits, so their times tell when the calendar was set back (`set_backs`).
+Requests of repeated hours are judged by `rested_s`, which the crawler measured with a monotonic clock, and not by
+address.
+
 The queries use the SQL that DuckDB and SQLite share, so that the end of a small crawl need not load DuckDB. The delays
 in force and the facts about addresses and hosts are tables beside the log, so the queries stay short.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
 from teia.clock import iso_utc
 from teia.config.sections import CourtesySettings
@@ -27,6 +33,12 @@ from teia.frontier.queue.ledger import CourtesyInForce
 from teia.frontier.queue.shared_addresses import CDN_SITES, Networks
 from teia.store.audit import Audit
 from teia.store.fetchlog import Log
+
+STEP_S = 1.0
+"""Least step back of the calendar that counts: a clock that is kept right is never set back so far."""
+
+BEFORE_COMMIT_S = 300.0
+"""Longest time from a request to its commit: the first requests after a step are so much older than their commit."""
 
 TOLERANCE_S = 0.002
 """Tolerance in seconds: the calendar clock may be stepped a little; delays are measured with a monotonic clock."""
@@ -41,11 +53,13 @@ def audit_politeness(
     history: Sequence[CourtesyInForce] = (),
     shared: Mapping[str, int] | None = None,
     others: Sequence[Log] = (),
+    repeated: Sequence[RepeatedTime] = (),
 ) -> Audit:
     """Check every request of a fetch log.
 
     `history` lists the delays in force with their start times, `shared` the number of sites at an address, if known.
     `others` are the logs of collections that were crawled beside: a robots.txt fetched for one counts for all.
+    `repeated` are the times that the calendar showed twice (`set_backs`).
     """
     sites = _sites_by_address(log, courtesy, shared or {})
     checked = int(log.query(f"SELECT count(*) FROM {_OURS}").rows[0][0])  # noqa: S608  # our own text
@@ -53,14 +67,44 @@ def audit_politeness(
     violations = 0
     excused = _excused(log, others) if courtesy.robots else frozenset()
     in_force = history or [CourtesyInForce.from_settings(0.0, courtesy)]
-    _add_tables(log, in_force, sites, excused)
-    for what, sql in _queries(courtesy, in_force, sites, excused):
+    _add_tables(log, in_force, sites, excused, repeated)
+    for what, sql in _queries(courtesy, in_force, sites, excused, repeated):
         (number,) = log.query(f"SELECT count(*) FROM ({sql})").rows[0]  # noqa: S608  # our own text
         violations += int(number)
         if number:
             rows = log.query(f"{sql} LIMIT {MAX_DETAILS}").rows
             complaints += [_describe(what, *row) for row in rows]
+    complaints += [
+        f"the clock was set back at {iso_utc(each.until_s)}; requests from {iso_utc(each.since_s)} on until then are"
+        " judged by the delay that the crawler measured"
+        for each in repeated
+    ]
     return Audit(checked, violations, tuple(complaints[:MAX_DETAILS]))
+
+
+class RepeatedTime(NamedTuple):
+    """A span of calendar time that passed twice, because the calendar was set back."""
+
+    since_s: float
+    until_s: float
+
+
+def set_backs(logs: Iterable[Iterable[float]]) -> list[RepeatedTime]:
+    """Return the times that passed twice, from the times of the commits of each cell in their order."""
+    found: list[RepeatedTime] = []
+    for committed_s in logs:
+        latest_s = float("-inf")
+        for at_s in committed_s:
+            if at_s < latest_s - STEP_S:
+                found.append(RepeatedTime(at_s - BEFORE_COMMIT_S, latest_s))
+                latest_s = at_s  # the calendar as it is now; another step back is seen from here
+            latest_s = max(latest_s, at_s)
+    merged: list[RepeatedTime] = []
+    for each in sorted(found):
+        if merged and each.since_s <= merged[-1].until_s:
+            each = RepeatedTime(merged[-1].since_s, max(merged.pop().until_s, each.until_s))
+        merged.append(each)
+    return merged
 
 
 def _describe(what: str, url: str, started_s: float, note: str) -> str:
@@ -91,18 +135,25 @@ def _excused(log: Log, others: Sequence[Log]) -> frozenset[str]:
 
 
 def _queries(
-    courtesy: CourtesySettings, history: Sequence[CourtesyInForce], sites: Mapping[str, int], excused: frozenset[str]
+    courtesy: CourtesySettings,
+    history: Sequence[CourtesyInForce],
+    sites: Mapping[str, int],
+    excused: frozenset[str],
+    repeated: Sequence[RepeatedTime] = (),
 ) -> list[tuple[str, str]]:
     """Return the queries on the log; each selects (url, started, note) of the requests that broke a rule."""
     queries = []
     if any(each.per_host == 1 for each in history):  # else no delay is required
         owed, agreed = _owed(history), _agreed(courtesy) if any(each.agreed for each in history) else ""
         queries = [
-            ("too early for its host", _early("host", owed, "rest_s")),
-            ("too early for its address", _early("address", owed, _address_delay(courtesy, agreed), sites, agreed)),
+            ("too early for its host", _early("host", owed, "rest_s", measured="rested_s" if repeated else "")),
+            (
+                "too early for its address",
+                _early("address", owed, _address_delay(courtesy, agreed), sites, agreed, "NULL" if repeated else ""),
+            ),
         ]
     if courtesy.robots:
-        queries.append(("before robots.txt", f"SELECT url, started, note FROM ({_without_robots(excused)})"))  # noqa: S608
+        queries.append(("before robots.txt", f"SELECT url, started, note FROM ({_without_robots(excused, repeated)})"))  # noqa: S608
     return queries
 
 
@@ -116,7 +167,11 @@ _BETWEEN = "started >= since_s AND before <= until_s"
 
 
 def _add_tables(
-    log: Log, history: Sequence[CourtesyInForce], sites: Mapping[str, int], excused: frozenset[str]
+    log: Log,
+    history: Sequence[CourtesyInForce],
+    sites: Mapping[str, int],
+    excused: frozenset[str],
+    repeated: Sequence[RepeatedTime],
 ) -> None:
     """Create the tables beside the log that the queries need, and no others."""
     if len(history) > 1 or history[0].agreed:
@@ -129,6 +184,8 @@ def _add_tables(
         log.add_table("sharing", ("at_address", "site_count"), list(sites.items()))
     if excused:
         log.add_table("excused", ("of_host",), [(host,) for host in excused])
+    if repeated:
+        log.add_table("repeated", RepeatedTime._fields, repeated)
 
 
 def _general_delays(history: Sequence[CourtesyInForce]) -> Iterator[_Time]:
@@ -190,8 +247,18 @@ def _address_delay(courtesy: CourtesySettings, agreed: str) -> str:
 # ---- the queries ----------------------------------------------------------------------------------------------------
 
 
-def _early(column: str, owed: str, delay: str, sites: Mapping[str, int] | None = None, agreed: str = "") -> str:
-    """Return SQL for requests sooner than `delay` after the last answer of a `column`, where a delay is `owed`."""
+def _early(
+    column: str,
+    owed: str,
+    delay: str,
+    sites: Mapping[str, int] | None = None,
+    agreed: str = "",
+    measured: str = "",
+) -> str:
+    """Return SQL for requests sooner than `delay` after the last answer of a `column`, where a delay is `owed`.
+
+    `measured` is the delay in times that passed twice; empty if there are none.
+    """
     gap = "(started - before)"
     known = f"coalesce((SELECT site_count FROM sharing WHERE at_address = {column}), 0)" if sites else "0"  # noqa: S608
     # 1 for the first request to a site at this host or address; the running sum is the number of sites seen so far.
@@ -208,9 +275,20 @@ def _early(column: str, owed: str, delay: str, sites: Mapping[str, int] | None =
                    FROM (SELECT *, {is_first} AS is_first FROM {_OURS} WHERE {column} IS NOT NULL)))
         SELECT url, started, {_text(gap)} || ' s of ' || {_text("rest")} || ' s' AS note
         FROM (SELECT *, {delay} AS rest FROM followed WHERE owed IS NOT NULL AND before IS NOT NULL)
-        WHERE {gap} < rest - {TOLERANCE_S}
+        WHERE {_waited(gap, measured)} < rest - {TOLERANCE_S}
         ORDER BY started
     """  # noqa: S608  # our own text
+
+
+def _waited(gap: str, measured: str) -> str:
+    """Return SQL for the delay of a request: by the calendar, or as measured where that passed twice."""
+    if not measured:
+        return gap
+    return f"CASE WHEN {_is_repeated('started')} OR {_is_repeated('before')} THEN {measured} ELSE {gap} END"
+
+
+def _is_repeated(time: str) -> str:
+    return f"EXISTS (SELECT 1 FROM repeated AS t WHERE {time} >= t.since_s AND {time} <= t.until_s)"  # noqa: S608  # ours
 
 
 def _text(seconds: str) -> str:
@@ -218,18 +296,20 @@ def _text(seconds: str) -> str:
 
 
 _OURS = f"""
-    (SELECT url, host, site, address, kind, rest_s, epoch(started) AS started, epoch(ended) AS ended
+    (SELECT url, host, site, address, kind, rest_s, rested_s, epoch(started) AS started, epoch(ended) AS ended
      FROM fetches WHERE (run IS NULL OR run <> {IMPORTED_RUN}) AND kind <> '{CACHED}')
 """  # noqa: S608  # our own text
 
 
-def _without_robots(excused: frozenset[str] = frozenset()) -> str:
+def _without_robots(excused: frozenset[str] = frozenset(), repeated: Sequence[RepeatedTime] = ()) -> str:
     others = "AND f.host NOT IN (SELECT of_host FROM excused)" if excused else ""
+    # In a time that passed twice the order is unknown: it is enough that there is a robots.txt.
+    in_order = f"AND NOT {_is_repeated('f.started')}" if repeated else ""
     return f"""
         SELECT f.url, f.host, f.started, '' AS note
         FROM {_OURS} AS f
         LEFT JOIN (SELECT host, min(epoch(started)) AS first FROM fetches WHERE kind = 'robots' GROUP BY host) AS r
             USING (host)
-        WHERE f.kind <> 'robots' AND (r.first IS NULL OR r.first > f.started) {others}
+        WHERE f.kind <> 'robots' AND (r.first IS NULL OR (r.first > f.started {in_order})) {others}
         ORDER BY f.started
     """  # noqa: S608  # our own text

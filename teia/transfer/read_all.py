@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from teia.clock import iso_utc
@@ -15,23 +15,27 @@ from teia.collections.account import index_counts
 from teia.collections.index_state import read_index_state
 from teia.collections.settings import saved
 from teia.config.sections import CourtesySettings
-from teia.crawler.fetch_rows import fetch_log, log_parts
+from teia.crawler.fetch_rows import IMPORTED_RUN, fetch_log, log_parts
+from teia.crawler.lookup import Lookup
 from teia.crawler.open_cell import committed_position, stored_records
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import STATE_NAMES
 from teia.frontier.queue.ledger import read_courtesy_history, read_shared_addresses
 from teia.frontier.tables.pages import CellUrl, all_urls
+from teia.records import Outcome
 from teia.store.archive import Position
 from teia.store.audit import Audit, audit_archive
 from teia.store.fetchlog import Log, LogPart, log_files
 from teia.store.pending import PendingLog
 from teia.store.root import CellFolder, Root
-from teia.transfer.politeness_audit import audit_politeness
+from teia.transfer.politeness_audit import RepeatedTime, audit_politeness, set_backs
+from teia.urls import from_user
 
 if TYPE_CHECKING:
     from teia.store.sql import FetchLog
 
+MAX_SEEDS = 100
 BATCH = 2_000
 """Number of URLs whose ranks are looked up together."""
 
@@ -40,21 +44,35 @@ def audit_fetch_log(root: Root, collection: str, courtesy: CourtesySettings) -> 
     """Replay a collection's fetch log and report impolite requests."""
     ledger = root.path / "ledger.sqlite"
     history, shared = read_courtesy_history(ledger), read_shared_addresses(ledger)
+    repeated: list[RepeatedTime] = []
     with ExitStack() as stack:
         names = (collection, *(name for name in root.collections() if name != collection))
         logs: list[Log] = []
         for name in names:
             try:
-                opened = _log_for_audit(log_parts(root, name))
+                parts = log_parts(root, name)
+                opened = _log_for_audit(parts)
             except StoreError:  # another collection's trouble is not this one's
                 if name == collection:
                     raise
                 continue
             stack.callback(opened.close)
+            if name == collection:
+                repeated = set_backs(map(_commit_times, parts))
             logs.append(opened)
         # The first is the collection itself; an error in its log has been raised above.
         log, *others = logs
-        return audit_politeness(log, courtesy, history, shared, others)
+        return audit_politeness(log, courtesy, history, shared, others, repeated)
+
+
+def _commit_times(part: LogPart) -> Iterator[float]:
+    """Yield the times at which the requests of a cell were committed, in the order of the commits."""
+    if files := log_files(part):
+        from teia.store.parquet import commit_times
+
+        yield from chain.from_iterable(map(commit_times, files))
+    # Rows of `teia import log` come in between, with times of another machine.
+    yield from (row.committed for row in part.pending if row.committed and row.run != IMPORTED_RUN)
 
 
 def _log_for_audit(parts: list[LogPart]) -> FetchLog | PendingLog:
@@ -116,6 +134,21 @@ def audit_archives(root: Root, collection: str) -> Audit:
     return Audit(checked, violations, tuple(details))
 
 
+def _failed_seeds(root: Root, collection: str) -> list[str]:
+    """Return the seeds that could not be fetched, as a running crawl reports them; of many seeds the first ones."""
+    found = []
+    with Lookup(root, collection) as lookup:
+        for seed in saved(root, collection).config.collection.seeds[:MAX_SEEDS]:
+            url = from_user(seed)
+            entry = None if url is None else lookup.find(url)
+            if entry is None or entry.page is not None or entry.outcome in {"", Outcome.ALIAS}:
+                continue
+            # Given up, refused, or queued again after a failure.
+            if not entry.outcome.isdigit() and (entry.state != "queued" or entry.failures):
+                found.append(f"{entry.url}: {entry.outcome}")
+    return found
+
+
 _PAGES = "kind NOT IN ('robots', 'probe')"
 
 
@@ -131,10 +164,11 @@ def idle_account(root: Root, collection: str) -> dict[str, Any]:
         span = "SELECT coalesce(date_diff('microsecond', min(started), max(ended)) / 1e6, 0) FROM fetches"
         (seconds,) = log.query(span).rows[0]
     state = read_index_state(root.collection(collection))
-    known = queued = records = 0
+    known = queued = records = captures = 0
     for folder in root.collection(collection).cells():
         cell = FrontierCell(folder.frontier, read_only=True)
         known, queued, records = known + cell.known, queued + cell.queued, records + stored_records(cell)
+        captures += cell.captures
         cell.close()
     return {
         "collection": collection,
@@ -147,6 +181,8 @@ def idle_account(root: Root, collection: str) -> dict[str, Any]:
         "hosts": int(hosts),
         "urls_known": known,
         "urls_queued": queued,
+        "captures": captures,
+        "failed_seeds": _failed_seeds(root, collection),
         "outcomes": outcomes,
         "links": int(links),
         "archive_records": records,

@@ -23,7 +23,18 @@ from teia.durable import disk_errors
 from teia.errors import CorruptFile, StoreError
 from teia.frontier.cell.soft404 import probe_path
 from teia.records import Fetched
-from teia.store.reader import MAX_RECORD_BYTES, ArchiveRecord, Damage, header_of, record_of, split_head, walk_file
+from teia.store.reader import (
+    MAX_RECORD_BYTES,
+    ArchiveRecord,
+    Damage,
+    header_of,
+    is_one_member,
+    record_of,
+    split_head,
+    walk_decompressed,
+    walk_file,
+)
+from teia.transfer.arc_captures import arc_records, is_arc
 from teia.urls import canonicalize, split
 
 MAX_RECORDS = 16
@@ -39,7 +50,10 @@ _ANSWERS = frozenset({"response", "revisit"})
 
 @dataclass(slots=True)
 class WarcCapture:
-    """The records of one answer. `offset` is that of the first of them in its file, `url` its target as written."""
+    """The records of one answer. `url` is its target as written.
+
+    `offset` is that of the first record in its file; in an ARC file the record's number.
+    """
 
     url: str
     offset: int
@@ -83,18 +97,15 @@ def _bytes_of(record: ArchiveRecord, head: bytes) -> int:
 
 
 def read_captures(path: Path, on_damage: Callable[[Damage], None]) -> Iterator[WarcCapture]:
-    """Yield the captures of a file, `.warc.gz` or `.warc`; unreadable parts are reported and skipped."""
+    """Yield the captures of a WARC or ARC file; unreadable parts are reported and skipped."""
+    if is_arc(path):
+        for number, record, head in arc_records(path, on_damage):
+            capture = WarcCapture(record.url, number)
+            capture.add(record, head)
+            yield capture
+        return
     current: WarcCapture | None = None
-    for member in walk_file(path):
-        try:
-            record = record_of(path, member)
-        except CorruptFile as error:
-            on_damage(Damage(path, member.offset, str(error).removeprefix(f"{path}: ")))
-            continue
-        if record.kind == "warcinfo":
-            continue
-        head, offset = header_of(member), member.offset
-        del member  # its bytes are in the record now
+    for offset, record, head in _warc_records(path, on_damage):
         if current is None or not current.accepts(record, head):
             if current is not None:
                 yield current
@@ -102,6 +113,21 @@ def read_captures(path: Path, on_damage: Callable[[Damage], None]) -> Iterator[W
         current.add(record, head)
     if current is not None:
         yield current
+
+
+def _warc_records(path: Path, on_damage: Callable[[Damage], None]) -> Iterator[tuple[int, ArchiveRecord, bytes]]:
+    """Yield place, record and header of each record but the descriptions of files."""
+    for member in walk_decompressed(path) if is_one_member(path) else walk_file(path):
+        try:
+            record = record_of(path, member)
+        except CorruptFile as error:
+            on_damage(Damage(path, member.offset, str(error).removeprefix(f"{path}: ")))
+            continue
+        if record.kind == "warcinfo":
+            continue
+        held = [(member.offset, record, header_of(member))]
+        del member, record  # while the caller works, this frame holds no second reference
+        yield held.pop()
 
 
 def content_id(path: Path) -> str:
@@ -115,11 +141,11 @@ def content_id(path: Path) -> str:
 
 
 def check_readable(path: Path) -> None:
-    """Raise an error for a file that is no WARC file."""
+    """Raise an error for a file that is neither a WARC nor an ARC file."""
     with disk_errors(path, "read"), path.open("rb") as file:
         beginning = file.read(16)
-    if path.name.endswith((".arc", ".arc.gz")) or beginning.startswith(b"filedesc:"):
-        raise StoreError(f"{path}: ARC files are not supported; convert it with `warcio recompress`")
+    if path.name.endswith((".arc", ".arc.gz")) and not is_arc(path):
+        raise StoreError(f"{path}: does not begin like an ARC file")
     if path.name.endswith(".warc") and not beginning.startswith(b"WARC/"):
         raise StoreError(
             f"{path}: does not begin with a WARC record; if it is compressed, its name must end in .warc.gz"

@@ -2,6 +2,7 @@
 
 page            one page: keys of `teia page --json`, all details, signals
 captures        captures of a page in the archive
+cdx             captures as a CDX server lists them
 compare         two versions compared
 capture_reader  captures read in killable children
 links           the link graph
@@ -9,6 +10,7 @@ why_waiting     why a URL was not fetched yet
 trace           a URL's way through the roles of A1
 hosts           all hosts side by side; reasons why one is not finished
 host            everything about one host: feasibility, last requests
+host_budget     a host's part in the budget of all hosts, for previews
 queue           what is fetched next; every waiting URL with the reason
 alerts          alerts of one crawl, and those that were dismissed
 sql_tables      the frontier as SQL tables

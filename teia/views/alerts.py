@@ -19,13 +19,16 @@ from teia.collections.account import MIN_REVISITED
 from teia.collections.control_file import CrawlReports
 from teia.crawler.keep_fresh.freshness import WEEK_S, days
 from teia.crawler.resources import LOW_SHARE
+from teia.fetch.destination import Failure
 from teia.lib.message import Message
+from teia.records import Outcome
+from teia.urls import host_of
 from teia.views.hosts import HostTable
 
 NEAR_LOW = 2.0
 """A disk causes an alert when it has less than so many times the room at which fetching pauses."""
 
-SLOW_HOSTS, PARKED_HOSTS = 3, 2
+SLOW_HOSTS, PARKED_HOSTS, UNRESOLVED_HOSTS = 3, 2, 5
 FAR_FROM_BOUND = 0.1
 LARGE_LAG, LARGE_LAG_SHARE, SMALL_LAG = 2_000, 0.2, 200
 """Thresholds of the index backlog.
@@ -90,7 +93,10 @@ def _account_alerts(account: Mapping[str, Any]) -> list[Alert]:
             f"{lost:,} documents were lost to time-outs of this machine; it sends at most {cap:,} requests at once"
         )
         found.append(Alert("own_timeouts", message, 75.0, value=lost, limit=cap))
-    seeds = account.get("failed_seeds") or ()
+    seeds, unresolved = _failed_seeds(account)
+    for host in unresolved[:UNRESOLVED_HOSTS]:
+        message = Message("no address was found for the host {host}; check its spelling", host=host)
+        found.append(Alert("no_host", message, 85.0, host))
     if seeds:
         message = f"{len(seeds)} seeds could not be fetched: {seeds[0]}"
         found.append(Alert("seeds", message, 60.0, value=len(seeds), detail=seeds[0]))
@@ -101,6 +107,20 @@ def _account_alerts(account: Mapping[str, Any]) -> list[Alert]:
         message = f"{fresh['fresh']:.1%} of the captures are fresh; {fresh['best']:.1%} would be possible"
         found.append(Alert("freshness", message, 50.0, value=fresh["fresh"], limit=fresh["best"]))
     return found
+
+
+def _failed_seeds(account: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the seeds that could not be fetched, and the hosts of those without an address."""
+    seeds, hosts = list[str](), dict[str, None]()
+    for text in account.get("failed_seeds") or ():
+        url, _, why = text.partition(": ")
+        # A time-out of the name servers says nothing about the name.
+        is_temporary = any(failure in why for failure in Failure if failure.is_temporary)
+        if why.partition(" ")[0] == Outcome.DNS and not is_temporary:
+            hosts[host_of(url)] = None
+        else:
+            seeds.append(text)
+    return seeds, list(hosts)
 
 
 def _index_alerts(account: Mapping[str, Any]) -> list[Alert]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from teia.clock import from_iso
+from teia.crawler.links import field_of
 from teia.crawler.lookup import Lookup, UrlEntry
 from teia.durable import disk_errors
 from teia.errors import StoreError
@@ -37,6 +38,8 @@ class StoredCapture:
     truncated: str
     is_whole: bool
     """True if the bytes match the digests stored beside them, checked now."""
+    reserved: frozenset[str] = frozenset()
+    """Uses that the page reserves, such as `noarchive`."""
 
 
 def versions(visits: Sequence[VisitEntry]) -> list[VisitEntry]:
@@ -66,7 +69,7 @@ def read_capture_at(lookup: Lookup, cell: int, file: str, offset: int) -> Stored
     record = lookup.record(cell, file, offset)
     if record.kind not in {"response", "revisit"}:
         raise StoreError(f"{file}: the record at offset {offset} is of type {record.kind}, not a response")
-    bodied = _with_body(lookup, record, cell)
+    body_cell, bodied = _with_body(lookup, record, cell)
     head, body = split_head(bodied.block)
     own_head = split_head(record.block)[0]
     return StoredCapture(
@@ -80,7 +83,18 @@ def read_capture_at(lookup: Lookup, cell: int, file: str, offset: int) -> Stored
         truncated=bodied.headers.get("warc-truncated", ""),
         # One check, if the record has its own body.
         is_whole=all(_is_whole(each) for each in {id(record): record, id(bodied): bodied}.values()),
+        # A 304 says nothing of the page; what it said with its body still holds.
+        reserved=_reserved(lookup, cell, record) | _reserved(lookup, body_cell, bodied),
     )
+
+
+def _reserved(lookup: Lookup, cell: int, record: ArchiveRecord) -> frozenset[str]:
+    """Return the uses that a page reserves, by the metadata record behind its answer."""
+    try:
+        after = lookup.record(cell, record.file, record.offset + record.length)
+    except StoreError:
+        return frozenset()
+    return frozenset(field_of(after.block, "reserved").split()) if after.kind == "metadata" else frozenset()
 
 
 def read_member(lookup: Lookup, capture: StoredCapture) -> bytes:
@@ -91,10 +105,11 @@ def read_member(lookup: Lookup, capture: StoredCapture) -> bytes:
         return file.read(capture.record.length)
 
 
-def _with_body(lookup: Lookup, record: ArchiveRecord, cell: int) -> ArchiveRecord:
+def _with_body(lookup: Lookup, record: ArchiveRecord, cell: int) -> tuple[int, ArchiveRecord]:
+    """Return the record that has the body of a capture, and its cell."""
     for _ in range(MAX_HOPS):
         if record.kind != "revisit":
-            return record
+            return cell, record
         # WARC names the other record by URL and date, not by its place in a file.
         url = record.headers.get("warc-refers-to-target-uri", "")
         date = record.headers.get("warc-refers-to-date", "")

@@ -348,7 +348,8 @@ def week_plan(line: HostLine, settings: RefreshSettings) -> WeekPlan | None:
     """Forecast a week of live crawling; None if pages are not kept fresh, none was visited, or the host is parked.
 
     Known pages get `refresh.share` of the visits while new ones wait, else all; no page is visited more often than
-    every `least_s`. New pages are those that wait now, each once; suspects are held back and not fetched.
+    every `least_s`. New pages are those that wait now, each once; suspects are held back and not fetched. A budget
+    counts if the host and its settings are those of `BudgetPaces.of_host`.
     """
     if not settings.keep or not line.visited or line.parked:
         return None

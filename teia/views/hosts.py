@@ -71,7 +71,8 @@ class HostWaitReasons:
 class HostLine:
     """One host. Requests are `slot_s` apart; `pass_s` is the time to visit all its known URLs once.
 
-    `ready_at_s` and `last_request_s` are None for a host without recent requests.
+    `ready_at_s` and `last_request_s` are None for a host without recent requests. `paced_s` is the time between
+    requests by its part of a budget, where that is known (host_budget.py).
     """
 
     host: str
@@ -90,6 +91,7 @@ class HostLine:
     ready_at_s: float | None
     last_request_s: float | None
     waits: HostWaitReasons
+    paced_s: float = 0.0
 
     @property
     def waiting(self) -> int:
@@ -97,7 +99,7 @@ class HostLine:
 
     @property
     def slot_s(self) -> float:
-        return self.delay_s + self.response_s
+        return max(self.delay_s + self.response_s, self.paced_s)
 
     @property
     def pass_s(self) -> float:
@@ -199,7 +201,7 @@ def _with_crawl_delay(line: HostLine, crawl_delay_s: float) -> HostLine:
 
 @dataclass(frozen=True, slots=True)
 class WaitReasons:
-    """Numbers of waiting URLs, by reason; they add up to `total`."""
+    """Numbers of waiting URLs, by reason; they add up to `total`. `revisits` of them are planned for known pages."""
 
     total: int
     next: int
@@ -209,6 +211,7 @@ class WaitReasons:
     suspect: int
     parked: int
     not_due: int
+    revisits: int
 
 
 def count_wait_reasons(table: HostTable) -> WaitReasons:
@@ -226,7 +229,8 @@ def count_wait_reasons(table: HostTable) -> WaitReasons:
             resting, upcoming = resting + is_delayed, upcoming + (not is_delayed)
             behind += ready - 1
     total = upcoming + resting + behind + retry + suspect + parked + not_due
-    return WaitReasons(total, upcoming, resting, behind, retry, suspect, parked, not_due)
+    revisits = sum(line.waits.refresh_due + line.waits.refresh_later for line in table.hosts.values())
+    return WaitReasons(total, upcoming, resting, behind, retry, suspect, parked, not_due, revisits)
 
 
 # ---- reasons why a host is not finished ------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 Hosts run in parallel. Each host gives one URL, waits for its politeness delay, and gives the next; so the k-th URL of a
 host is expected k slots after the host is ready. Among ready hosts, the one whose URL has waited longest goes first
 (KLWF). Within a host the preview uses the crawler's own order: due retries, then new URLs in the collection's order,
-alternating with known pages where pages are kept fresh (crawler/keep_fresh/keep_fresh.py). The numbers of hosts and of
-URLs that are read are bounded.
+alternating with known pages where pages are kept fresh (crawler/keep_fresh/keep_fresh.py). Where the running crawl has
+a budget for all hosts, a slot is as long as the budget makes it, and new URLs have the share that their value gives
+them (host_budget.py). The numbers of hosts and of URLs that are read are bounded.
 
 The reason why a URL waits is one word, the same as in `WaitReasons`. If a host has a URL to fetch, one URL is `next`,
 or `resting` during the delay, and its others are `behind` it. `retry` failed and `not_due` is known; the times of both
@@ -26,7 +27,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from teia.clock import iso_utc
-from teia.config.sections import Config
+from teia.config.sections import Config, RefreshSettings
 from teia.crawler.keep_fresh.keep_fresh import interleave
 from teia.crawler.lookup import Lookup
 from teia.frontier.cell import revisits
@@ -36,6 +37,7 @@ from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRE
 from teia.frontier.cell.take import LaneUrl, read_lane, read_lane_after, read_lane_urls, read_refresh_page
 from teia.frontier.queue.order import order_named
 from teia.urls import site_of, slot_of
+from teia.views.host_budget import BudgetPaces
 from teia.views.hosts import HostLine, HostTable, HostWaitReasons
 
 MAX_HOSTS_SCANNED = 100
@@ -103,7 +105,8 @@ def preview_queue(
     lines = [line for line in _candidates(table, only, now_s) if line.cell < len(lookup.cells)]
     # With a filter few URLs may match, so the limit of all hosts together is shared out.
     most = max(MIN_PER_HOST, MAX_URLS_SCANNED // max(1, len(lines))) if only.needs_scan else MAX_URLS_SCANNED
-    hosts = [_Host(lookup.cells[line.cell], line, config, now_s, only, most) for line in lines]
+    paces = BudgetPaces(lookup, config, now_s)
+    hosts = [_Host(lookup.cells[line.cell], *paces.of_host(line), config, now_s, only, most) for line in lines]
     # The number breaks ties: hosts cannot be compared.
     heap = [(*host.priority, number, host) for number, host in enumerate(hosts) if host.priority is not None]
     heapq.heapify(heap)
@@ -151,7 +154,7 @@ def _may_have(line: HostLine, why: str, now_s: float) -> bool:
 
 def find_next_key(frontier: FrontierCell, line: HostLine, config: Config, now_s: float) -> int | None:
     """Return the key of the next URL of a host; None if all wait for a time in the future."""
-    found = _Host(frontier, line, config, now_s, QueueFilter(), MIN_PER_HOST)
+    found = _Host(frontier, line, config.refresh, config, now_s, QueueFilter(), MIN_PER_HOST)
     return next((item.key for *_, item, why in found.scan() if why in FIRST), None)
 
 
@@ -172,10 +175,17 @@ class _Host:
     """Iterator over one host's URLs; `priority` is (expected, waiting since) of the next, None if there is none."""
 
     def __init__(
-        self, frontier: FrontierCell, line: HostLine, config: Config, now_s: float, only: QueueFilter, most: int
+        self,
+        frontier: FrontierCell,
+        line: HostLine,
+        settings: RefreshSettings,
+        config: Config,
+        now_s: float,
+        only: QueueFilter,
+        most: int,
     ) -> None:
         self._most = most
-        self._frontier, self._line, self._settings, self._only = frontier, line, config.refresh, only
+        self._frontier, self._line, self._settings, self._only = frontier, line, settings, only
         self._by_arrival = order_named(config.collection.order).by_arrival
         self._row_key = (slot_of(site_of(line.host)), line.host_id)
         self._now_s, self._begins_s = now_s, max(now_s, line.ready_at_s or 0.0)
@@ -275,8 +285,12 @@ class _Host:
             at_s += self._line.slot_s
 
     def _ready_s(self, page: tuple[QueuedUrl, revisits.NextPage], *, has_new: bool) -> float:
-        """Return the earliest visit time of a known page: early only if nothing new waits, never before `least_s`."""
-        return max(page[1].due_s if has_new else 0.0, page[1].requested_s + self._settings.least_s)
+        """Return the earliest visit time of a known page: early if nothing new waits or a budget paces the host.
+
+        It is never before `least_s`.
+        """
+        is_early = not has_new or self._line.paced_s > 0
+        return max(0.0 if is_early else page[1].due_s, page[1].requested_s + self._settings.least_s)
 
     def _lane(self, lane: int) -> Iterator[QueuedUrl]:
         return read_lane(self._frontier, self._line.host, (*self._row_key, lane), 1 << 62, self._most, ())

@@ -28,10 +28,10 @@ from teia.web.pages.collection import (
 from teia.web.pages.collection import (
     hosts as collection_hosts,
 )
-from teia.web.pages.finding import capture, diff, feeds, page, raw, search
+from teia.web.pages.finding import capture, cdx_server, diff, feeds, memento, page, raw, search
 from teia.web.pages.inbound import indexnow, websub
 from teia.web.pages.lab import run_forms, runs
-from teia.web.pages.machine import api, cluster, metrics
+from teia.web.pages.machine import api, cluster, figures, metrics
 from teia.web.pages.people import people, sign_in
 from teia.web.server import errors, events
 from teia.web.server.headers import HEALTH, SecurityMiddleware
@@ -58,6 +58,8 @@ MODULES = (
     sign_in,
     capture,
     raw,
+    memento,
+    cdx_server,
     diff,
     feeds,
     indexnow,
@@ -68,6 +70,7 @@ MODULES = (
     runs,
     run_forms,
     metrics,
+    figures,
     events,
 )
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})

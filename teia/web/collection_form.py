@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -31,7 +33,7 @@ from teia.collections.preview_change import ChangeEffect, count_effect, sample_e
 from teia.collections.preview_url import MAX_URLS, UrlTester, UrlTestResult
 from teia.collections.settings import diff_configs, implied_scope
 from teia.config.load import to_toml, toml_value
-from teia.config.sections import Config, ScheduleSettings
+from teia.config.sections import Config, CourtesySettings, ScheduleSettings
 from teia.config.tree import flatten, from_text, keys_of, value_of
 from teia.crawler.lookup import Lookup
 from teia.errors import ConfigError, StoreError
@@ -42,6 +44,7 @@ from teia.web.access.accounts import ChangeLine
 from teia.web.access.roles import Role
 from teia.web.server.auth import Visitor
 from teia.web.server.installation import Installation
+from teia.web.server.json_routes import NO_PROBLEM, FormProblem
 
 MEBIBYTE = 1 << 20
 PRESETS = {"5": 5.0, "60": 60.0, "1": 1.0}
@@ -189,6 +192,9 @@ def fields_from_config(config: Config) -> Fields:
     every, stop = _split_amount(config.schedule.every), _split_amount(config.schedule.stop_after)
     preset = next((name for name, delay_s in PRESETS.items() if delay_s == config.courtesy.delay_s), "other")
     plain = {name: _format_value(config, key) for name, key in TEXT_FIELDS.items()}
+    # The default is no contact at all; an empty field stands for it.
+    if plain["contact"] == CourtesySettings().contact:
+        plain["contact"] = ""
     checks = {name: "yes" if value_of(config, key) else "" for name, key in CHECKBOXES.items()}
     return Fields(
         **{**plain, **checks},
@@ -272,9 +278,7 @@ def settings_from_fields(fields: Fields, base: Config | None = None) -> tuple[di
     ineffective = [row for row in form_rules(fields) if row.do == "keep" and not row.rule.startswith(NARROWING)]
     if ineffective and fields.scope != "rules":
         faults.append(
-            SettingFault(
-                "scope", Message("the include rule {rule} needs the scope “my rules”", rule=ineffective[0].rule)
-            )
+            SettingFault("scope", Message("include rules need Scope = custom rules: {rule}", rule=ineffective[0].rule))
         )
     return values, faults
 
@@ -363,6 +367,7 @@ class DraftView:
     """A draft and its effects. `collection` is empty for one that does not exist yet.
 
     `shown` is a digest of the changes; a client sends it back on saving, to confirm that the user has seen them.
+    `removal` is the problem of a removal that failed, with what was typed.
     """
 
     collection: str
@@ -380,9 +385,24 @@ class DraftView:
     toml: str
     command: str
     zone: str
+    removal: FormProblem = NO_PROBLEM
+    removal_typed: str = ""
 
     def problem(self, field: str) -> str:
         return next((each.message for each in self.problems if each.field == field), "")
+
+    def picker(self, field: str) -> tuple[str, str]:
+        """Return the type and the value of the input for a date or a time: a picker, unless its text is no date."""
+        typed = str(self.fields[field]).strip()
+        kind, form = ("date", "%Y-%m-%d") if field == "until" else ("datetime-local", "%Y-%m-%dT%H:%M")
+        if not typed:
+            return kind, ""
+        with suppress(ValueError):
+            shown = datetime.fromisoformat(typed).strftime(form)
+            # A picker must send the same again: it has neither seconds nor a zone.
+            if shown == typed.replace(" ", "T"):
+                return kind, shown
+        return "text", typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -548,11 +568,22 @@ def schedule_warning(installation: Installation, collection: str, config: Config
     return "" if found is None else warn_too_long(*found.value, config.courtesy.delay_s, schedule)
 
 
+TESTED = ("collection.seeds", "collection.name", "scope.")
+"""Settings that decide whether a URL is crawled; `collection.name` because every configuration has one."""
+
+
 def _test_urls(
     installation: Installation, fields: Fields, collection: str, config: Config | None
 ) -> list[UrlTestResult]:
     typed = [line.strip() for line in fields.tries.splitlines() if line.strip()][:MAX_URLS]
-    if not typed or config is None:
+    if not typed:
+        return []
+    if config is None:
+        # Errors in other fields do not matter to the test: it uses the seeds and the scope.
+        before = installation.config(collection) if collection else None
+        values = settings_from_fields(fields, before)[0]
+        config = check_draft({key: values[key] for key in values if key.startswith(TESTED)}, before).config
+    if config is None:
         return []
     return url_test_view(installation, collection, config, typed).tried
 

@@ -17,6 +17,7 @@ from threading import Thread
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from teia.clock import Clock
 from teia.collections.commands import remove_trash
@@ -28,6 +29,7 @@ from teia.web import limits
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
 from teia.web.app import LOOPBACK_NAMES, make_app
+from teia.web.background.alert_mail import AlertMailer
 from teia.web.background.crawler import Supervisor
 from teia.web.pages.collection import collections
 from teia.web.server.connections import WatchedConnection
@@ -41,6 +43,9 @@ HTTP_OPTIONS: Any = {
 
 It is h11: uvicorn's other parser takes no address of more than 64 KiB, and has no limit for all headers together.
 """
+
+PROXIES = ("127.0.0.1", "::1")
+"""Addresses of a reverse proxy whose word on its clients is taken."""
 
 SCRIPT_USER = "scripts"
 """Name of the user that owns the tokens for scripts."""
@@ -56,14 +61,19 @@ def serve(
     report: Callable[[str], None],
     *,
     crawls: bool = True,
+    behind_proxy: bool = False,
 ) -> signal.Signals | None:
     """Serve a root until a signal ends the process, and return that signal; report the address with `report`.
 
-    With `crawls` it also supervises a crawler, which crawls started collections and scheduled runs.
+    With `crawls` it also supervises a crawler, which crawls started collections and scheduled runs. `behind_proxy`: all
+    requests come from a reverse proxy on this machine, which names the clients' addresses and scheme.
     """
     accounts = Accounts(root.path / "web.sqlite", clock)
     listener = _bind(host, port)
     is_local = ipaddress.ip_address(listener.getsockname()[0]).is_loopback
+    if not is_local and behind_proxy:
+        listener.close()
+        raise UsageError(f"--behind-proxy believes the proxy on this machine alone; listen on 127.0.0.1, not on {host}")
     if not is_local and accounts.is_empty:
         listener.close()
         raise UsageError(
@@ -78,24 +88,14 @@ def serve(
     if accounts.is_empty:
         report(f"http://{shown}:{number}/login#{accounts.invite(Role.ADMIN)}")
         report("  create the first account here; the link works once, within 10 minutes")
+    else:
+        report("  sign in with your name and password; `teia users` invites others and sets forgotten passwords")
     # Host names that the server answers to; all others are refused, against DNS rebinding (server/headers.py).
     own = {host, shown, *names}
     supervisor = Supervisor(root, clock) if crawls else None
     installation = Installation(root, clock, accounts, supervisor)
     app = make_app(installation, own | LOOPBACK_NAMES if is_local else own)
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        date_header=True,
-        # A client could forge X-Forwarded-For; rate limits use the address of the connection.
-        proxy_headers=False,
-        limit_concurrency=limits.CONNECTIONS,
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=5,
-        **HTTP_OPTIONS,
-    )
+    config = _server_config(app, behind_proxy=behind_proxy)
     notifier = NotifierSupervisor(root, clock) if crawls else None
     indexes = IndexSupervisor(root, clock) if crawls else None
     if supervisor is not None and notifier is not None and indexes is not None:
@@ -104,8 +104,33 @@ def serve(
         supervisor.start()
         notifier.start()
         indexes.start()
+    mailer = AlertMailer(installation, f"http://{shown}:{number}") if crawls else None
+    if mailer is not None:
+        mailer.start()
     Thread(target=warm, args=(installation,), name="warm", daemon=True).start()
-    return _run_server(_Server(config), listener, notifier, indexes)
+    try:
+        return _run_server(_Server(config), listener, notifier, indexes)
+    finally:
+        if mailer is not None:
+            mailer.stop()
+
+
+def _server_config(app: ASGIApp, *, behind_proxy: bool) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        # A client could forge X-Forwarded-For; rate limits use the address of the connection, or what a proxy of this
+        # machine says.
+        proxy_headers=behind_proxy,
+        forwarded_allow_ips=list(PROXIES),
+        limit_concurrency=limits.CONNECTIONS,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=5,
+        **HTTP_OPTIONS,
+    )
 
 
 def _run_server(

@@ -12,7 +12,7 @@ import pytest
 from bench.relevance import corpus, judged
 from bench.relevance.__main__ import main
 from bench.relevance.baseline import Baseline
-from bench.relevance.corpus import Document, Entry, digest_of
+from bench.relevance.corpus import MANUALS, Document, Entry, JudgedSet, digest_of
 from bench.relevance.judged import Query
 from bench.relevance.metrics import (
     average_precision,
@@ -24,7 +24,7 @@ from bench.relevance.metrics import (
     reciprocal_rank_at_10,
 )
 from bench.relevance.pool import candidates, rankings
-from bench.relevance.report import answer, groups, result, values_of
+from bench.relevance.report import answer, compare_with, groups, result, values_of
 from bench.relevance.systems import SYSTEMS, by_text, monolingual
 from teia.errors import ConfigError, MissingComponent, UsageError
 from teia.records import Page
@@ -79,10 +79,35 @@ def test_a_wrong_judgement_stops_the_run(grades: dict[str, dict[str, int]], word
 
 
 def test_judging_a_page_twice_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "judgements.tsv"
-    path.write_text("query\tdocument\tgrade\nq\ta\t1\nq\ta\t2\n", "utf-8")
+    (tmp_path / "judgements.tsv").write_text("query\tdocument\tgrade\nq\ta\t1\nq\ta\t2\n", "utf-8")
     with pytest.raises(ConfigError, match="judges a twice"):
-        judged.judgements(path)
+        judged.judgements(JudgedSet(tmp_path, {}, ()))
+
+
+def test_the_set_of_manuals_has_sixty_queries_and_grades_only_pages_of_its_trees() -> None:
+    queries, judgements = judged.queries(MANUALS), judged.judgements(MANUALS)
+    named = {document for grades in judgements.values() for document in grades}
+    judged.check(queries, judgements, [Entry(name, MANUALS.languages[name.split("/")[0]], "") for name in named])
+    assert len(queries) >= 60
+    assert not named & MANUALS.unwanted
+    assert {each.half for each in queries} == {"test"}, "nothing may be tuned on it"
+
+
+def test_without_a_list_all_pages_of_the_trees_are_the_set(tmp_path: Path) -> None:
+    for name in ("en/a.html", "en/deep/b.html", "en/other.html", "en/note.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("<title>x</title>")
+    (tmp_path / "en/c.html").symlink_to(tmp_path / "en/a.html")
+    one = JudgedSet(tmp_path, {"book": tmp_path / "en"}, (), {"book": "en"}, frozenset({"book/other.html"}))
+    assert corpus.entries(one) == [Entry("book/a.html", "en", ""), Entry("book/deep/b.html", "en", "")]
+    assert not any(each.has_changed for each in corpus.collect(judged=one))
+
+
+def test_systems_are_compared_with_their_own_earlier_values_by_query() -> None:
+    values = {"teia": {"q": {"MAP": 0.6, "nDCG@10": 0.5}}, "new": {"q": {"MAP": 1.0, "nDCG@10": 1.0}}}
+    found = compare_with({"teia": {"q": {"MAP": 0.5, "nDCG@10": 0.5}}}, [query("x")], values)
+    assert list(found) == ["teia"]
+    assert found["teia"]["MAP"]["all"]["change_percent"] == pytest.approx(20)
 
 
 # ---- the measures ---------------------------------------------------------------------------------------------------
@@ -139,18 +164,21 @@ def test_pages_are_read_and_changed_ones_are_noticed(tmp_path: Path) -> None:
     (tmp_path / "en").mkdir()
     body = b"<html><title>Disks</title><h1>Partitions</h1><p>How to divide a disk."
     (tmp_path / "en" / "disk.html").write_bytes(body)
-    trees = {"guide": tmp_path}
+    guide = JudgedSet(tmp_path, {"guide": tmp_path}, ())
     same, other = (
-        corpus.collect([Entry("guide/en/disk.html", "en", digest)], trees)[0] for digest in (digest_of(body), "0" * 16)
+        corpus.collect([Entry("guide/en/disk.html", "en", digest)], guide)[0] for digest in (digest_of(body), "0" * 16)
     )
     assert (same.has_changed, other.has_changed) == (False, True)
     assert same.page.title == "Disks"
     assert "divide a disk" in same.page.text
 
 
+PACKAGES = corpus.DEBIAN.packages
+
+
 def test_a_missing_package_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingComponent, match=r"1 of 1 judged pages are not installed .*debian-handbook"):
-        corpus.collect([Entry("guide/gone.html", "en", "")], {"guide": tmp_path})
+        corpus.collect([Entry("guide/gone.html", "en", "")], JudgedSet(tmp_path, {"guide": tmp_path}, PACKAGES))
 
 
 PAGES = [
@@ -189,7 +217,7 @@ def test_monolingual_search_returns_no_other_language() -> None:
     assert monolingual(pages)(query("kernel", "pt"), 10) == ["pt"]
 
 
-@pytest.mark.parametrize("system", ["teia", "semantic", "expanded"])
+@pytest.mark.parametrize("system", ["teia", "words", "expanded"])
 def test_teia_answers_with_the_ids_of_pages(system: str) -> None:
     search = SYSTEMS[system](PAGES)
     assert search(query("encrypting partition"), 10)[0] == "en/disk"

@@ -130,16 +130,9 @@ def test_missing_package_says_which_extra_brings_it(teia: Teia) -> None:
     assert only_line(done) == "teia: matplotlib is not installed; install it with pip install 'teia[lab]'"
 
 
-def test_made_up_web_without_its_name_server_says_which_extra_brings_it(teia: Teia) -> None:
-    done = teia("lab", "serve", runner=without_module("dns"))
-    assert done.returncode == 1
-    assert only_line(done) == "teia: dnspython is not installed; install it with pip install 'teia[lab]'"
-
-
-@pytest.mark.parametrize("module", ["matplotlib", "dns"])
-def test_help_needs_no_extra(teia: Teia, module: str) -> None:
-    assert teia("--help", runner=without_module(module)).returncode == 0
-    assert teia("lab", "serve", "--help", runner=without_module(module)).returncode == 0
+def test_help_needs_no_extra(teia: Teia) -> None:
+    assert teia("--help", runner=without_module("matplotlib")).returncode == 0
+    assert teia("lab", "serve", "--help", runner=without_module("matplotlib")).returncode == 0
 
 
 @pytest.mark.parametrize("module", ["numpy", "pyarrow", "duckdb", "pycurl"])

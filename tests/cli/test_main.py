@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 from teia import __version__
 from teia.cli.main import COMMANDS
+from teia.version import describe_build
 
 from .conftest import Teia
 
@@ -20,9 +23,13 @@ def test_every_command_has_help_of_its_own(teia: Teia) -> None:
         assert f"Usage: teia {' '.join(words)}" in done.stdout
 
 
-def test_version_is_one_line(teia: Teia) -> None:
+def test_version_is_one_line_with_the_build(teia: Teia, tmp_path: Path) -> None:
     done = teia("--version")
-    assert (done.returncode, done.stdout) == (0, f"teia {__version__}\n")
+    assert (done.returncode, done.stdout) == (0, f"teia {__version__} ({describe_build()})\n")
+    assert describe_build(str(tmp_path / "none")).startswith("from a checkout; CPython 3.")
+    built = tmp_path / "build.json"
+    built.write_text('{"commit": "0123456789ab", "date": "2026-11-17T22:04:37Z"}\n', "utf-8")
+    assert describe_build(str(built)).startswith("commit 0123456789ab of 2026-11-17; CPython 3.")
 
 
 def test_teia_alone_says_how_to_begin(teia: Teia) -> None:

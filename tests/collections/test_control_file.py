@@ -14,6 +14,7 @@ from teia.collections.commands import CommandTable
 from teia.collections.control_file import ControlFile, GiveCommand, Inbox, RunBulkAction
 from teia.crawler.lookup import Lookup
 from teia.records import Command
+from teia.sqlite import copy_before
 from teia.store.root import Root, open_root
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots
 from tests.waiting import until
@@ -118,6 +119,7 @@ def test_a_file_that_lacks_some_of_the_old_tables_is_migrated_too(tmp_path: Path
     for _ in range(2):
         with Inbox(path) as inbox:
             assert [each.body.KIND for each in inbox.all_pending()] == ["visit"]
+    assert "wishes" in tables(copy_before(path, 0)), "a copy of the file as it was"
     assert tables(path) - {"sqlite_sequence"} == {
         "requests", "runs", "series", "dismissed", "standing_commands", "scheduled_runs"
     }  # fmt: skip

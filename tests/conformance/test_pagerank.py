@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import coo_array
 
 from teia.graph.matrix import Graph
 from teia.graph.pagerank import pagerank
@@ -30,9 +29,12 @@ def build_graph(edges: list[tuple[str, str]], names: list[str]) -> Graph:
     """A graph in which repeated edges weigh more, as they do in networkx; link files hold each once."""
     sources = sorted({source for source, _ in edges})
     rows = {name: row for row, name in enumerate([*sources, *(name for name in names if name not in sources)])}
-    places = ([rows[target] for _, target in edges], [rows[source] for source, _ in edges])
-    links = coo_array((np.ones(len(edges)), places), shape=(len(names), len(sources))).tocsr()
-    return Graph(np.arange(len(names)), np.array([rows[name] for name in names], np.int32), links)
+    links = sorted((rows[target], rows[source]) for source, target in edges)
+    pointers = np.searchsorted([target for target, _ in links], np.arange(len(names) + 1))
+    by_name = np.array([rows[name] for name in names], np.int32)
+    return Graph(
+        np.arange(len(names)), by_name, len(sources), np.array([column for _, column in links], np.int32), pointers
+    )
 
 
 def weights(case: dict[str, Any], name: str, names: list[str]) -> np.ndarray[Any, Any] | None:

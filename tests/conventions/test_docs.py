@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import tomllib
 from collections.abc import Iterator
 from typing import Any
@@ -70,6 +71,39 @@ def test_every_command_and_flag_is_documented() -> None:
     assert set(described) == set(by_command)
     missing = [f"{name} {flag}" for name, flags in described.items() for flag in flags if flag not in by_command[name]]
     assert not missing, "\n".join(missing)
+
+
+def command_lines(text: str) -> Iterator[list[str]]:
+    """The words of every command in the code blocks of a document; the rest of a pipe or redirection is left out."""
+    blocks = re.findall(r"(?m)(?:^    .*\n)+", text) + re.findall(r"(?ms)^```\w*\n(.*?)^```", text)
+    for line in "".join(blocks).replace("\\\n", " ").splitlines():
+        found = re.match(r" *(?:[A-Z_]+=\S+ )?(?:[\w./-]+/)?teia ((?:[a-z]|--)[^|>&#·]*)", line)
+        if found is not None:
+            try:
+                yield shlex.split(re.split(r"  +", found[1])[0])
+            except ValueError:  # an apostrophe of a comment behind the command
+                continue
+
+
+def test_every_command_of_the_documents_exists() -> None:
+    root = typer.main.get_command(application())
+    wrong, number = [], 0
+    for document in documents():
+        if document.name == "CHANGELOG.md" or "decisions" in document.parts:  # what was, and why
+            continue
+        for words in command_lines(document.read_text(encoding="utf-8")):
+            command, rest = root, list(words)
+            while getattr(command, "commands", None) and rest and rest[0] in command.commands:
+                command = command.commands[rest.pop(0)]
+            known = {flag for each in (*root.params, *command.params) for flag in (*each.opts, *each.secondary_opts)}
+            unknown = [
+                word for word in rest if word.startswith("--") and word.partition("=")[0] not in known | {"--help"}
+            ]
+            if unknown or (getattr(command, "commands", None) and rest and rest[0].isalpha()):
+                wrong.append(f"{document.relative_to(ROOT)}: teia {' '.join(words)}")
+            number += 1
+    assert number > 80
+    assert not wrong, "\n".join(wrong)
 
 
 def test_readme_leads_to_the_commands() -> None:
@@ -149,3 +183,12 @@ def test_no_two_decisions_share_a_number() -> None:
 def test_changelog_begins_with_what_is_unreleased() -> None:
     headings = re.findall(r"(?m)^## (.+)$", text_of("CHANGELOG.md"))
     assert headings[0].strip("[]") == "Unreleased"
+
+
+def test_the_tests_that_the_page_on_security_names_are_there() -> None:
+    """A finding whose test has gone could come back unseen."""
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text_of("docs/security.md"))
+    assert len(named) > 40
+    for path, name in named:
+        assert not name or f"def {name}(" in text_of(path), f"{path}::{name}"
+        assert (ROOT / path).exists(), path

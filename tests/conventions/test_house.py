@@ -17,7 +17,18 @@ from .tree import ROOT, modules, walk
 MAX_MODULES = 25
 
 
-@pytest.mark.parametrize("script", ["scripts/teia", "scripts/test", "scripts/check", ".ci/run"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "scripts/teia",
+        "scripts/test",
+        "scripts/check",
+        "scripts/release",
+        "scripts/docs",
+        "scripts/container",
+        ".ci/run",
+    ],
+)
 def test_script_can_be_run(script: str) -> None:
     path = ROOT / script
     assert os.access(path, os.X_OK), f"{script} is not executable"
@@ -40,8 +51,11 @@ def test_licence_is_apache_2() -> None:
 
 
 def test_package_and_metadata_have_one_version() -> None:
-    metadata = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert metadata["version"] == __version__
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    metadata = project["project"]
+    assert metadata["dynamic"] == ["version"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "teia.version.__version__"}
+    assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)
     assert metadata["license"] == "Apache-2.0"
 
 

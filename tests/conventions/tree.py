@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = (".ci", "bench", "docs", "examples", "scripts", "teia", "tests")
+FOLDERS = (".ci", "bench", "deploy", "docs", "examples", "scripts", "teia", "tests")
 TEXT = {"", ".css", ".html", ".js", ".json", ".md", ".pxi", ".py", ".pyi", ".pyx", ".sh", ".toml", ".txt"}
 
 

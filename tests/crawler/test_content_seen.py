@@ -11,16 +11,18 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from teia.clock import WallClock
-from teia.collections.settings import saved
+from teia.collections.settings import configure, saved
 from teia.config.sections import CourtesySettings
 from teia.crawler import content_seen
 from teia.crawler.child.messages import ReadResult, SeenAnswer
 from teia.crawler.content_seen import ContentSeen
 from teia.crawler.lookup import Lookup
-from teia.crawler.start import open_cell
+from teia.crawler.ownership import OneMachine
+from teia.crawler.start import open_cell, open_crawls
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.rows import CaptureLocation, QueuedUrl
 from teia.frontier.cell.take import read_url
+from teia.frontier.queue.ledger import Ledger
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostQueue
 from teia.lab.world.exchange import WorldAnswer
@@ -232,10 +234,14 @@ def answered(cell: int, path: str) -> ActiveVisit:
     return visit
 
 
-@pytest.mark.parametrize(("within_cells", "found"), [(False, True), (True, False)])
-def test_a_node_refers_only_to_records_of_the_same_cell(tmp_path: Path, within_cells: bool, found: bool) -> None:
+@pytest.mark.parametrize("archives_move", [False, True])
+@pytest.mark.parametrize("cells_move", [False, True])
+def test_a_node_refers_to_records_of_other_cells_unless_archives_move(
+    tmp_path: Path, cells_move: bool, archives_move: bool
+) -> None:
+    """Two cells of a node that fetched one body stored it twice, though both bodies stay on its disk."""
     folder = open_root(tmp_path / "data", create=True).create_collection("main", "", cells=2)
-    seen = ContentSeen(folder, within_cells=within_cells)
+    seen = ContentSeen(folder, cells_move=cells_move, archives_move=archives_move)
     first = answered(0, "first")
     assert seen.begin(first, may_wait=True)
     same = answered(0, "same")
@@ -249,9 +255,29 @@ def test_a_node_refers_only_to_records_of_the_same_cell(tmp_path: Path, within_c
     assert seen.begin(other, may_wait=True)
     record = seen.record_of(same)
     assert record is not None
-    assert bool(record.file) == within_cells, "the file of a node may have moved with its cell, so a child opens it"
-    assert (seen.record_of(other) is not None) == found
+    assert bool(record.file) == cells_move, "the file of a node may have moved with its cell, so a child opens it"
+    assert (seen.record_of(other) is None) == archives_move
     seen.close()
+
+
+@pytest.mark.parametrize("ship_archive", [False, True])
+def test_a_node_keeps_bodies_of_cells_apart_if_their_archives_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ship_archive: bool
+) -> None:
+    monkeypatch.setattr(OneMachine, "cells_move", True)
+    root, clock = open_root(tmp_path / "data", create=True), WallClock()
+    flags = {"collection.seeds": ["http://a.test/"], "cluster.ship_archive": ship_archive}
+    config = configure(root, "main", None, {}, flags).config
+    ledger = Ledger(root.path / "ledger.sqlite")
+    with root.locked(), open_crawls(root, [config], ledger, clock) as (crawl,):
+        seen = crawl.content_seen
+        assert seen is not None
+        visits = [answered(cell, "page") for cell in (0, 1)]
+        for visit in visits:
+            assert seen.begin(visit, may_wait=False)
+        assert (visits[0].checksum == visits[1].checksum) != ship_archive
+        seen.release_all()
+    ledger.close(clean=True, now_s=clock.now_s())
 
 
 def read(visit: ActiveVisit, parsed: bytes = b"result") -> ReadResult:
@@ -265,7 +291,7 @@ def test_bodies_in_memory_are_limited_in_bytes(tmp_path: Path, monkeypatch: pyte
     """Seen: their number was limited, and heads of 60 kB took 500 MB."""
     monkeypatch.setattr(content_seen, "MAX_RECENT_BYTES", 200_000, raising=False)
     folder = open_root(tmp_path / "data", create=True).create_collection("main", "", cells=2)
-    seen = ContentSeen(folder, within_cells=False)
+    seen = ContentSeen(folder)
 
     def visit(number: int) -> ActiveVisit:
         made = answered(0, f"{number}")
@@ -292,7 +318,7 @@ def test_bodies_in_memory_are_limited_in_bytes(tmp_path: Path, monkeypatch: pyte
 def test_visits_of_one_cell_wait_until_the_first_is_read_and_refer_to_its_record(tmp_path: Path) -> None:
     """Its record is committed with theirs or before, so they need not wait for its commit, up to 200 ms away."""
     folder = open_root(tmp_path / "data", create=True).create_collection("main", "", cells=2)
-    seen = ContentSeen(folder, within_cells=False)
+    seen = ContentSeen(folder)
     first, same, other = answered(0, "first"), answered(0, "same"), answered(1, "other")
     assert [seen.begin(visit, may_wait=True) for visit in (first, same, other)] == [True, False, False]
     read(first)
@@ -324,7 +350,7 @@ def test_visits_of_one_cell_wait_until_the_first_is_read_and_refer_to_its_record
 def test_a_node_refers_to_committed_records_alone(tmp_path: Path) -> None:
     """The visits of a cell that has moved to another node are dropped, and their records with them."""
     folder = open_root(tmp_path / "data", create=True).create_collection("main", "", cells=2)
-    seen = ContentSeen(folder, within_cells=True)
+    seen = ContentSeen(folder, cells_move=True)
     first, same = answered(0, "first"), answered(0, "same")
     assert [seen.begin(visit, may_wait=True) for visit in (first, same)] == [True, False]
     read(first)
@@ -335,7 +361,7 @@ def test_a_node_refers_to_committed_records_alone(tmp_path: Path) -> None:
 
 def test_a_visit_does_not_refer_to_an_answer_that_was_refused(tmp_path: Path) -> None:
     folder = open_root(tmp_path / "data", create=True).create_collection("main", "", cells=2)
-    seen = ContentSeen(folder, within_cells=False)
+    seen = ContentSeen(folder)
     first, same = answered(0, "first"), answered(0, "same")
     assert [seen.begin(visit, may_wait=True) for visit in (first, same)] == [True, False]
     read(first, parsed=b"")
@@ -348,7 +374,7 @@ def test_a_visit_does_not_refer_to_an_answer_that_was_refused(tmp_path: Path) ->
 def test_visits_wait_for_one_commit_also_if_that_answer_was_refused(tmp_path: Path) -> None:
     """Otherwise a body that the scope refuses would be read once for each commit, however many URLs have it."""
     folder = open_root(tmp_path / "data", create=True).create_collection("main", "", cells=2)
-    seen = ContentSeen(folder, within_cells=False)
+    seen = ContentSeen(folder)
     visits = [answered(cell, "x") for cell in range(4)]
     assert [seen.begin(visit, may_wait=True) for visit in visits] == [True, False, False, False]
     visits[0].result = ReadResult("out_of_scope")
@@ -360,9 +386,7 @@ def test_visits_wait_for_one_commit_also_if_that_answer_was_refused(tmp_path: Pa
 
 
 def test_visits_that_wait_are_released_when_the_crawl_ends(tmp_path: Path) -> None:
-    seen = ContentSeen(
-        open_root(tmp_path / "data", create=True).create_collection("main", "", cells=2), within_cells=False
-    )
+    seen = ContentSeen(open_root(tmp_path / "data", create=True).create_collection("main", "", cells=2))
     visits = [answered(cell, "x") for cell in (0, 1)]
     assert [seen.begin(visit, may_wait=True) for visit in visits] == [True, False]
     assert seen.waiting == 1

@@ -11,10 +11,12 @@ import pytest
 
 from teia.collections.control_file import CrawlReports
 from teia.crawler.commit import SHRINK_EVERY_S, CommitGroup
-from teia.crawler.open_cell import CLOSE_WAIT_S
+from teia.crawler.open_cell import CLOSE_WAIT_S, plan_erasures, stored_records
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.queue.ledger import Ledger
+from teia.frontier.tables.captures import captures_by_page, forget_captures
 from teia.sqlite import LOG_BYTES, log_bytes
+from teia.store.reader import ArchiveReader
 from teia.store.root import open_root
 from teia.transfer.read_all import known_urls
 from tests.crawler.offline import offline_crawl
@@ -80,3 +82,25 @@ def test_logs_of_all_databases_are_limited(tmp_path: Path) -> None:
     for db in (control._db, ledger._db, frontier.db):
         assert db.execute("PRAGMA journal_size_limit").fetchone() == (LOG_BYTES,)
         db.close()
+
+
+def test_the_next_crawl_finishes_a_removal(tmp_path: Path) -> None:
+    web = {SEED: '<a href="/1">1</a>', f"{SEED}1": "one"}
+    with offline_crawl(web, tmp_path, SEED, **ONE_CELL) as crawl:
+        crawl.run()
+    (folder,) = open_root(tmp_path / "data").collection("main").cells()
+    with closing(FrontierCell(folder.frontier)) as cell:
+        records = stored_records(cell)
+        row_key, (capture,) = max(captures_by_page(cell), key=lambda each: each[1][0].time_s)
+        with cell.transaction():
+            forget_captures(cell, [(row_key, capture.time_s)])
+            plan_erasures(cell, [(capture.file, capture.offset)], "retention")
+        assert cell.captures == 1
+    assert len([each for each in ArchiveReader(folder.archive).records() if each.kind == "response"]) == 2
+    with offline_crawl(web, tmp_path, SEED, **ONE_CELL) as crawl:
+        crawl.run()
+        found = list(ArchiveReader(folder.archive).records())
+    assert [each.url for each in found if each.kind == "response"] == [SEED]
+    with closing(FrontierCell(folder.frontier, read_only=True)) as cell:
+        assert cell.meta("erasures") is None
+        assert stored_records(cell) == records - 1 == len(found) - 1, "without the first record of the file"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.running_collection import Crawl, HostSet
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.politeness import DelayTarget
@@ -82,6 +83,25 @@ def test_a_host_that_comes_back_keeps_its_delay_and_its_robots(tmp_path: Path, m
     of_b = [entry for entry in crawled.entries if entry.host == "b.test"]
     assert early_requests(of_b, 0.7, lambda entry: entry.host) == []
     assert crawled.crawls[0].counts.hosts == 2
+
+
+def test_urls_that_a_commit_brings_to_a_host_without_any_are_fetched_before_the_next_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen: such a host waited for two commits: one that stored its new URLs, and one that read them."""
+    groups: list[int] = []
+    commit = Committer.commit
+
+    def counted(committer: Committer, group: CommitGroup) -> CommitResult:
+        groups.append(len(group.visits))
+        return commit(committer, group)
+
+    monkeypatch.setattr(Committer, "commit", counted)
+    pages = {f"/{number or ''}": html(f"/{number + 1}", text=text_of(number)) for number in range(30)}
+    settings = {"courtesy__delay_s": 0.0, "scope__max_depth": 100, "sites__traps": False, "sites__probe_after_pages": 0}
+    crawled = crawl_web(ScriptedWeb({"a.test": pages}), tmp_path, "a.test/", **settings)
+    assert len(crawled.requested()) == 32, "robots.txt, the pages, and one that is missing"
+    assert len(groups) < 45
 
 
 def test_a_host_with_anything_that_only_memory_knows_stays() -> None:

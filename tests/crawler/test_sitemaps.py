@@ -50,3 +50,13 @@ def test_a_text_that_nobody_announced_is_no_sitemap(tmp_path: Path) -> None:
     pages = {"/": html("/map"), "/map": WorldAnswer(200, TEXT, f"{HERE}/1\n".encode()), "/1": html()}
     crawled = crawl_web(with_port(ScriptedWeb({"a.test": pages})), tmp_path, "a.test/")
     assert "/1" not in paths(crawled.requested(), "a.test")
+
+
+def test_an_index_of_indexes_without_end_is_left_at_the_second(tmp_path: Path) -> None:
+    """A server that makes up an index in every index led on until the host's budget was used up."""
+    endless = ScriptedWeb({"a.test": {"/robots.txt": robots("User-agent: *\nSitemap: /map0"), "/": html(text="in")}})
+    for number in range(9):
+        listed = f"<sitemapindex><sitemap><loc>{HERE}/map{number + 1}</loc></sitemap></sitemapindex>".encode()
+        endless.pages["a.test"][f"/map{number}"] = WorldAnswer(200, b"Content-Type: text/xml\r\n", listed)
+    crawled = crawl_web(with_port(endless), tmp_path, "a.test/")
+    assert set(paths(crawled.requested(), "a.test")) == {"/robots.txt", "/", "/map0", "/map1"}

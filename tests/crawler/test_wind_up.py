@@ -111,6 +111,27 @@ def test_a_stop_while_no_server_answers_ends(tmp_path: Path, caplog: pytest.LogC
     ledger.close(clean=True, now_s=time.time())
 
 
+@pytest.mark.parametrize("stop", [Crawler.stop, Crawler.stop_now])
+def test_a_stop_with_one_host_on_a_long_retry_after_and_nothing_else_to_do_ends(
+    tmp_path: Path, stop: Callable[[Crawler], None]
+) -> None:
+    """SIGINT once, SIGTERM once and SIGINT twice each left the crawl running for minutes."""
+    busy = WorldAnswer(503, HTML + b"Retry-After: 80000\r\n", b"busy")
+    web = ScriptedWeb({"a.test": {"/": busy}})
+
+    def waits(crawler: Crawler) -> bool:
+        return crawler._schedule.politeness.server("a.test").last_delay_s > 79_000 and not crawler._fetcher.in_flight
+
+    crawler = crawl_and(web, tmp_path, when(waits, stop))
+    assert crawler.crawls[0].state is CrawlState.STOPPED
+    with no_damage(tmp_path / "data") as states:
+        assert states == {"queued": 1}
+    ledger = Ledger(tmp_path / "data" / "ledger.sqlite")
+    (delay,) = [each for each in ledger.all_entries() if each.kind == "server"]
+    ledger.close(clean=True, now_s=time.time())
+    assert delay.ready_at_s > time.time() + 79_000, "the next start waits as long"
+
+
 def test_a_commit_of_a_stop_makes_true_what_was_learnt_and_begins_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

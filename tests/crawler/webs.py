@@ -104,16 +104,17 @@ def crawl_web(
     port: int = 0,
     meanwhile: Callable[[Root], None] | None = None,
     within_s: float = 110.0,
+    again: bool = False,
     **settings: Any,
 ) -> Crawled:
     """Crawl a scripted web to the end; `settings` are dotted keys with `__` for the dot.
 
     To go on with the same URLs, a second crawl takes the `port` of the first. `meanwhile` is called in a thread of its
-    own, with a crawler that listens to commands; what it raises is raised here.
+    own, with a crawler that listens to commands; what it raises is raised here. `again` visits all known pages.
     """
     folder.mkdir(exist_ok=True)
     flags = {key.replace("__", "."): value for key, value in settings.items()}
-    return uvloop.run(_crawl(web, folder, seeds, collections or {"main": {}}, flags, port, meanwhile, within_s))
+    return uvloop.run(_crawl(web, folder, seeds, collections or {"main": {}}, flags, port, meanwhile, within_s, again))
 
 
 async def _crawl(
@@ -125,6 +126,7 @@ async def _crawl(
     port: int,
     meanwhile: Callable[[Root], None] | None,
     within_s: float,
+    again: bool,
 ) -> Crawled:
     clock, log = WallClock(), folder / "requests.jsonl"
     root = open_root(folder / "data", create=True)
@@ -143,7 +145,8 @@ async def _crawl(
             }
             configs.append(configure(root, name, None, {}, {**shared, **flags, **own}).config)
         with root.locked():
-            async with open_crawler(root, configs, clock, seed=1) as crawler:
+            since_s = dict.fromkeys(collections, clock.now_s()) if again else {}
+            async with open_crawler(root, configs, clock, seed=1, since_s=since_s) as crawler:
                 async with asyncio.timeout(within_s), listening(crawler, root, clock, meanwhile):
                     await crawler.run()
                 crawls = list(crawler.crawls)

@@ -173,7 +173,7 @@ class Bench:
             if not hurt.get("fired") and not hurt["failed"]:
                 return False, _crashes(hurt)
             again = self.order(crawl=str(data), look=str(data))
-        return True, _crashes(hurt) + _after(hurt, again, calm)
+        return True, _crashes(hurt) + after(hurt, again, calm)
 
 
 def _crashes(hurt: dict[str, Any]) -> list[str]:
@@ -181,7 +181,7 @@ def _crashes(hurt: dict[str, Any]) -> list[str]:
     return [f"the crawl crashed: {hurt['crash']}"] if "crash" in hurt else []
 
 
-def _after(hurt: dict[str, Any], again: dict[str, Any], calm: dict[str, Any]) -> list[str]:
+def after(hurt: dict[str, Any], again: dict[str, Any], calm: dict[str, Any]) -> list[str]:
     wrong = [f"{key}: {again[key]}" for key in ("error", "crash", "failed") if again.get(key)]
     if wrong or again.get("state") != "finished":
         return [f"the next start fails: {wrong or again.get('state')}"]

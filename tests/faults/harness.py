@@ -172,11 +172,14 @@ async def crawl(root: Root, told: JsonLines, *, dies: bool) -> None:
     loop.DISK_RETRY_S = loop.DISK_CHECK_S = 0.05
     control_file.SPARE_BYTES = 16_384  # hundreds of writes that differ in nothing
     committed, failed, failures = Crawl.apply_commit, loop.Crawler._handle_commit, list[str]()
+    acknowledged: list[int] = []
 
-    def acknowledge(self: Crawl, *given: Any) -> None:
+    def acknowledge(self: Crawl, *given: Any) -> Any:
         assert self._group is not None
         told(acknowledged=[[each.item.url, each.outcome, each.item.purpose] for each in self._group.settled])
-        committed(self, *given)
+        acknowledged.append(len(self._group.settled))
+        ctypes.CDLL(None).trace_mark(ctypes.c_long(sum(acknowledged)))
+        return committed(self, *given)
 
     def look(self: loop.Crawler, crawl: Crawl, done: asyncio.Future[Any]) -> None:
         error = done.exception()
@@ -237,6 +240,8 @@ def child(order: Mapping[str, Any], told: JsonLines) -> None:
     if fault is not None:
         texts = [fault[key].encode() for key in ("path", "deeds", "log")]
         shim.fault_set(texts[0], texts[1], ctypes.c_long(fault["nth"]), fault["error"], fault["sticky"], texts[2])
+    if "trace" in order:
+        shim.trace_set(order["crawl"].encode(), order["trace"].encode())
     try:
         if "crawl" in order:
             root = open_root(Path(order["crawl"]), create=True)

@@ -10,6 +10,10 @@
  *
  * A process can choose anew by `fault_set`, and ask how many there were by `fault_count` and whether one failed by
  * `fault_fired`. A write that fails for want of room has written half of its bytes the first time, as disks do.
+ *
+ * `trace_set(folder, file)` records every change of files below a folder, with its bytes, for powerloss.py: what a
+ * machine that loses power may find afterwards follows from the order of writes and syncs. A record is one line, `deed at
+ * size path|other`, and `size` bytes. `trace_mark` adds a mark.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -34,6 +38,8 @@ static char deeds[128];
 static long nth, count, fired;
 static __thread int is_inside;
 
+static int trace_fd = -1;
+static char traced[PATH_MAX];
 static ssize_t (*real_write)(int, const void *, size_t);
 static ssize_t (*real_pwrite)(int, const void *, size_t, off_t);
 static ssize_t (*real_writev)(int, const struct iovec *, int);
@@ -116,6 +122,57 @@ static void path_at(int folder, const char *name, char *path) {
     }
 }
 
+int trace_set(const char *folder, const char *file) {
+    int (*open_)(const char *, int, ...) = real("open");
+    snprintf(traced, sizeof traced, "%s", folder);
+    trace_fd = open_(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    return trace_fd;
+}
+
+static void trace(const char *deed, long at, const void *data, size_t size, const char *path, const char *other) {
+    char line[2 * PATH_MAX + 96];
+    if (trace_fd < 0 || is_inside || (strncmp(path, traced, strlen(traced)) && *deed != '!')) return;
+    is_inside = 1;
+    pthread_mutex_lock(&lock);
+    int length = snprintf(line, sizeof line, "%s %ld %zu %s|%s\n", deed, at, size, path, other);
+    if (real_write(trace_fd, line, (size_t)length) < 0 || (size && real_write(trace_fd, data, size) < 0)) abort();
+    pthread_mutex_unlock(&lock);
+    is_inside = 0;
+}
+
+void trace_mark(long number) { trace("!", number, NULL, 0, "", ""); }
+
+static void trace_fd_of(const char *deed, long at, const void *data, size_t size, int fd) {
+    char path[PATH_MAX];
+    if (trace_fd < 0 || is_inside) return;
+    path_of(fd, path);
+    trace(deed, at, data, size, path, "");
+}
+
+static void trace_names(const char *deed, int old, const char *from, int folder, const char *to) {
+    char one[PATH_MAX], other[PATH_MAX], seen[PATH_MAX];
+    if (trace_fd < 0 || is_inside) return;
+    path_at(folder, to, other);
+    *one = 0;
+    if (from) {
+        path_at(old, from, one);
+        ssize_t size = readlink(one, seen, PATH_MAX - 1);
+        if (size > 0) seen[size] = 0, snprintf(one, PATH_MAX, "%s", seen);
+    }
+    trace(deed, 0, NULL, 0, other, one);
+}
+
+static ssize_t traced_parts(ssize_t done, int fd, const struct iovec *parts, int number, off_t at) {
+    off_t end = at >= 0 ? at + done : lseek(fd, 0, SEEK_CUR);
+    off_t place = end - done;
+    for (int each = 0; each < number && done > 0; each++) {
+        size_t size = parts[each].iov_len < (size_t)done ? parts[each].iov_len : (size_t)done;
+        trace_fd_of("write", place, parts[each].iov_base, size, fd);
+        place += (off_t)size, done -= (ssize_t)size;
+    }
+    return end - place;
+}
+
 static int fails_fd(const char *deed, int fd) {
     char path[PATH_MAX];
     pthread_once(&once, begin);
@@ -139,40 +196,52 @@ ssize_t write(int fd, const void *data, size_t size) {
     int how = fails_fd("write", fd);
     if (HALF(how) && size > 1 && real_write(fd, data, size / 2) < 0) FAIL;
     if (how) FAIL;
-    return real_write(fd, data, size);
+    ssize_t done = real_write(fd, data, size);
+    if (done > 0 && trace_fd >= 0 && fd != trace_fd)
+        trace_fd_of("write", lseek(fd, 0, SEEK_CUR) - done, data, (size_t)done, fd);
+    return done;
 }
 
 ssize_t pwrite64(int fd, const void *data, size_t size, off_t at) {
     int how = fails_fd("write", fd);
     if (HALF(how) && size > 1 && real_pwrite(fd, data, size / 2, at) < 0) FAIL;
     if (how) FAIL;
-    return real_pwrite(fd, data, size, at);
+    ssize_t done = real_pwrite(fd, data, size, at);
+    if (done > 0) trace_fd_of("write", at, data, (size_t)done, fd);
+    return done;
 }
 ssize_t pwrite(int fd, const void *data, size_t size, off_t at) { return pwrite64(fd, data, size, at); }
 
 ssize_t writev(int fd, const struct iovec *parts, int number) {
     if (fails_fd("write", fd)) FAIL;
-    return real_writev(fd, parts, number);
+    ssize_t done = real_writev(fd, parts, number);
+    if (done > 0 && trace_fd >= 0) traced_parts(done, fd, parts, number, -1);
+    return done;
 }
 
 ssize_t pwritev64(int fd, const struct iovec *parts, int number, off_t at) {
     if (fails_fd("write", fd)) FAIL;
-    return real_pwritev(fd, parts, number, at);
+    ssize_t done = real_pwritev(fd, parts, number, at);
+    if (done > 0 && trace_fd >= 0) traced_parts(done, fd, parts, number, at);
+    return done;
 }
 ssize_t pwritev(int fd, const struct iovec *parts, int number, off_t at) { return pwritev64(fd, parts, number, at); }
 
 int fsync(int fd) {
     if (fails_fd("sync", fd)) FAIL;
+    trace_fd_of("sync", 0, NULL, 0, fd);
     return ((int (*)(int))real("fsync"))(fd);
 }
 
 int fdatasync(int fd) {
     if (fails_fd("sync", fd)) FAIL;
+    trace_fd_of("sync", 0, NULL, 0, fd);
     return ((int (*)(int))real("fdatasync"))(fd);
 }
 
 int ftruncate64(int fd, off_t size) {
     if (fails_fd("truncate", fd)) FAIL;
+    trace_fd_of("truncate", size, NULL, 0, fd);
     return ((int (*)(int, off_t))real("ftruncate64"))(fd, size);
 }
 int ftruncate(int fd, off_t size) { return ftruncate64(fd, size); }
@@ -191,11 +260,13 @@ int posix_fallocate(int fd, off_t at, off_t size) { return posix_fallocate64(fd,
 
 int rename(const char *from, const char *to) {
     if (fails_at("name", AT_FDCWD, to)) FAIL;
+    trace_names("rename", AT_FDCWD, from, AT_FDCWD, to);
     return ((int (*)(const char *, const char *))real("rename"))(from, to);
 }
 
 int renameat(int old, const char *from, int folder, const char *to) {
     if (fails_at("name", folder, to)) FAIL;
+    trace_names("rename", old, from, folder, to);
     return ((int (*)(int, const char *, int, const char *))real("renameat"))(old, from, folder, to);
 }
 
@@ -206,21 +277,25 @@ int link(const char *from, const char *to) {
 
 int linkat(int old, const char *from, int folder, const char *to, int flags) {
     if (fails_at("name", folder, to)) FAIL;
+    trace_names("rename", old, from, folder, to); /* only unnamed files are linked: the name is their first */
     return ((int (*)(int, const char *, int, const char *, int))real("linkat"))(old, from, folder, to, flags);
 }
 
 int unlink(const char *path) {
     if (fails_at("name", AT_FDCWD, path)) FAIL;
+    trace_names("unlink", 0, NULL, AT_FDCWD, path);
     return ((int (*)(const char *))real("unlink"))(path);
 }
 
 int unlinkat(int folder, const char *path, int flags) {
     if (fails_at("name", folder, path)) FAIL;
+    trace_names("unlink", 0, NULL, folder, path);
     return ((int (*)(int, const char *, int))real("unlinkat"))(folder, path, flags);
 }
 
 int mkdir(const char *path, mode_t mode) {
     if (fails_at("name", AT_FDCWD, path)) FAIL;
+    trace_names("mkdir", 0, NULL, AT_FDCWD, path);
     return ((int (*)(const char *, mode_t))real("mkdir"))(path, mode);
 }
 
@@ -235,7 +310,9 @@ int open64(const char *path, int flags, ...) {
         mode = va_arg(given, mode_t);
         va_end(given);
         if (((flags & O_TMPFILE) == O_TMPFILE || access(path, F_OK)) && fails_at("open", AT_FDCWD, path)) FAIL;
+        if ((flags & O_TMPFILE) != O_TMPFILE && access(path, F_OK)) trace_names("make", 0, NULL, AT_FDCWD, path);
     }
+    if ((flags & O_TRUNC) && !access(path, F_OK)) trace_names("empty", 0, NULL, AT_FDCWD, path);
     return ((int (*)(const char *, int, ...))real("open64"))(path, flags, mode);
 }
 
@@ -259,7 +336,10 @@ int openat64(int folder, const char *path, int flags, ...) {
         va_end(given);
         if (((flags & O_TMPFILE) == O_TMPFILE || faccessat(folder, path, F_OK, 0)) && fails_at("open", folder, path))
             FAIL;
+        if ((flags & O_TMPFILE) != O_TMPFILE && faccessat(folder, path, F_OK, 0))
+            trace_names("make", 0, NULL, folder, path);
     }
+    if ((flags & O_TRUNC) && !faccessat(folder, path, F_OK, 0)) trace_names("empty", 0, NULL, folder, path);
     return ((int (*)(int, const char *, int, ...))real("openat64"))(folder, path, flags, mode);
 }
 

@@ -7,7 +7,7 @@ import os
 import random
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from teia.store.root import open_root
 from teia.transfer.read_all import audit_archives, known_urls
 from tests.system.labs import crawl, crawl_command, running_lab
 
+from . import powerloss
 from .bench import DEATH, ERRORS, FILES, ONCE, STICKY, Bench, Point, compiled, points, sample
 
 SEED = int(os.environ.get("FAULT_SEED", "15"))
@@ -83,18 +84,47 @@ def test_faults_in_a_start_after_a_death_lose_nothing(bench: Bench, calm: dict[s
     assert all_complaints(bench, calm, chosen, half_way) == {}
 
 
+SOME_IMAGES, MANY_IMAGES = 3, 500
+
+
+def test_a_power_loss_loses_nothing_that_was_acknowledged(bench: Bench, calm: dict[str, Any]) -> None:
+    assert powerloss.complaints(bench, calm, SOME_IMAGES, random.Random(SEED)) == {}
+
+
+def test_a_disk_that_does_not_sync_the_frontier_would_be_noticed(bench: Bench, calm: dict[str, Any]) -> None:
+    """Or the test above could not fail."""
+    wrong = powerloss.complaints(bench, calm, 1, random.Random(SEED), lies=True)
+    assert "asked for again though committed" in str(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_five_hundred_power_losses_lose_nothing_that_was_acknowledged(
+    bench: Bench, calm: dict[str, Any], record_property: Callable[[str, object], None]
+) -> None:
+    assert powerloss.complaints(bench, calm, MANY_IMAGES, random.Random(SEED + 1)) == {}
+    record_property("figure 2", f"{MANY_IMAGES} images of power losses: 0 acknowledged pages lost, 0 repaired by hand")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("error", [pytest.param(each, id=errno.errorcode[each]) for each in ERRORS])
 @pytest.mark.parametrize("files", FILES)
 @pytest.mark.parametrize("is_resumed", [False, True], ids=["new", "resumed"])
 def test_no_single_fault_loses_anything(
-    bench: Bench, calm: dict[str, Any], half_way: Path, files: str, error: int, is_resumed: bool
+    bench: Bench,
+    calm: dict[str, Any],
+    half_way: Path,
+    files: str,
+    error: int,
+    is_resumed: bool,
+    record_property: Callable[[str, object], None],
 ) -> None:
     """Every call, one at a time. Of each how it may go, every third: neighbours differ in nothing else."""
     copy_of = half_way if is_resumed else None
     chosen = [each for each in points(bench.counted(copy_of)) if each.files == files and each.error == error]
     varied = [Point(p.files, p.deed, p.nth, p.error, how) for p in chosen[::3] for how in (DEATH, STICKY)]
+    record_property("figure 2", f"{len(chosen + varied)} failed calls on files: 0 acknowledged pages lost")
     assert all_complaints(bench, calm, chosen + varied, copy_of) == {}
 
 

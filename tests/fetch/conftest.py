@@ -16,8 +16,8 @@ from teia.config.sections import LimitSettings
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard
+from teia.lab.hostile.server import WEB
 from teia.records import Fetched
-from tests.fetch.hostile_server import WEB
 
 LIMITS = dataclasses.replace(LimitSettings(), connect_s=2.0, slow_s=2.0, fetch_s=4.0, body_bytes=100_000)
 IMPATIENT = dataclasses.replace(LIMITS, connect_s=1.0, slow_s=1.0)

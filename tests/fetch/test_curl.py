@@ -27,9 +27,7 @@ from teia.fetch.fetcher import PostBody
 from teia.fetch.guard import AddressGuard
 from teia.fetch.outcome import StopReason
 from teia.fetch.wire import Pin
-from teia.records import Fetched, Outcome
-from tests.fetch.conftest import IMPATIENT, LIMITS, Fetching, get
-from tests.fetch.hostile_server import (
+from teia.lab.hostile.server import (
     INSIDE,
     WEB,
     Behaviour,
@@ -40,6 +38,8 @@ from tests.fetch.hostile_server import (
     sends,
     sends_then_resets,
 )
+from teia.records import Fetched, Outcome
+from tests.fetch.conftest import IMPATIENT, LIMITS, Fetching, get
 from tests.fetch.receiver import ADDRESS, Receiver
 from tests.fetch.resolvers import StaticResolver
 from tests.waiting import until_async

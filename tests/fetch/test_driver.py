@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import uvloop
 
+from teia.lab.hostile.server import WEB, HostileServer, page, sends
 from tests.fetch.conftest import IMPATIENT, Fetching
-from tests.fetch.hostile_server import WEB, HostileServer, page, sends
 
 Run = Callable[[Coroutine[Any, Any, list[str]]], list[str]]
 

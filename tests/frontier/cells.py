@@ -71,6 +71,7 @@ def page_row(cell: FrontierCell, url: str) -> dict[str, object]:
 def assert_counters_are_true(cell: FrontierCell) -> None:
     assert cell.known == cell.db.execute("SELECT count(*) FROM urls").fetchone()[0]
     assert cell.queued == cell.db.execute("SELECT count(*) FROM queue").fetchone()[0]
+    assert cell.captures == cell.db.execute("SELECT count(*) FROM visits WHERE length > 0").fetchone()[0]
 
 
 def assert_queue_and_urls_agree(cell: FrontierCell) -> None:

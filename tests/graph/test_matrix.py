@@ -21,7 +21,7 @@ def test_every_link_is_there_once_however_the_pages_are_spread_over_cells(
 ) -> None:
     one = build_graph([[chunk_of(part)] for part in split_web(web, parts) if part])
     assert edges_of(one) == simple_edges(web)
-    assert one.links.nnz == len(simple_edges(web))
+    assert len(one.columns) == len(simple_edges(web))
     assert one.keys.tolist() == sorted({*web, *(target for targets in web.values() for target in targets)})
 
 
@@ -40,6 +40,21 @@ def test_links_are_the_same_whether_numbered_at_once_or_bit_by_bit(monkeypatch: 
     bit_by_bit = build_graph([chunks[:7], chunks[7:]])
     assert (whole.keys == bit_by_bit.keys).all()
     assert edges_of(whole) == edges_of(bit_by_bit) == simple_edges(web)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 10_000])
+def test_pages_receive_the_same_whether_summed_at_once_or_bit_by_bit(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some rows have no links, and one has more links than are summed at once."""
+    web = random_web(40, 200, 6, seed=3)
+    most = next(iter(web))
+    one = graph(web | {key: [*targets, most] for key, targets in web.items()})
+    monkeypatch.setattr(matrix, "LINKS_AT_ONCE", at_once)
+    given = np.random.default_rng(1).random(one.pages)
+    for first, last in ((0, len(one.keys)), (one.pages, len(one.keys)), (3, 3)):
+        literal = [given[one.columns[one.pointers[row] : one.pointers[row + 1]]].sum() for row in range(first, last)]
+        assert np.allclose(one.received(given, first, last), literal, rtol=1e-12)
 
 
 def test_nothing_is_a_graph_without_nodes() -> None:

@@ -40,8 +40,8 @@ def edges_of(one: Graph) -> set[tuple[int, int]]:
     """Every (source, target) of a graph, by key."""
     by_row = np.empty(len(one.keys), np.int64)
     by_row[one.rows] = one.keys
-    matrix = one.links.tocoo()
-    return set(zip(by_row[matrix.col].tolist(), by_row[matrix.row].tolist(), strict=True))
+    targets = np.repeat(by_row, one.in_links)
+    return set(zip(by_row[one.columns].tolist(), targets.tolist(), strict=True))
 
 
 def simple_edges(web: Web) -> set[tuple[int, int]]:

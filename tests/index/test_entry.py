@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from isal import isal_zlib
 
 from teia.index import entry as entry_module
-from teia.index.entry import open_packed, pack_entry, unpack_entry
+from teia.index.entry import PackedEntry, encode_entry, open_packed, pack_encoded, pack_entry, unpack_entry
 
 from .pages import page
 
@@ -28,3 +29,20 @@ def test_an_entry_that_inflates_beyond_the_limit_is_refused(monkeypatch: pytest.
 def test_an_entry_that_is_cut_off_is_refused() -> None:
     packed = pack_entry(SMALL)
     assert [open_packed(packed[:length]) for length in range(len(packed))] == [None] * len(packed)
+
+
+def test_encoded_bytes_are_packed_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = encode_entry(SMALL)
+    assert pack_encoded(encoded) == PackedEntry(SMALL, pack_entry(SMALL))
+    assert pack_encoded(pack_entry(SMALL)) is None
+    assert [pack_encoded(encoded[:length]) for length in range(len(encoded))] == [None] * len(encoded)
+    monkeypatch.setattr(entry_module, "MAX_ENTRY_BYTES", len(encoded) - 1, raising=False)
+    assert pack_encoded(encoded) is None
+
+
+def test_an_entry_with_a_text_that_is_no_utf_8_is_refused() -> None:
+    encoded = encode_entry(SMALL)
+    damaged = encoded.replace(b"few words", b"few w\xffrds")
+    assert damaged != encoded
+    assert pack_encoded(damaged) is None
+    assert open_packed(isal_zlib.compress(damaged)) is None

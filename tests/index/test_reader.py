@@ -121,6 +121,18 @@ def test_cells_are_one_index(tmp_path: Path) -> None:
     assert (reader.cells, reader.omitted_cells) == (2, {})
 
 
+def test_all_pages_are_read_in_one_order_whatever_cells_they_lie_in(tmp_path: Path) -> None:
+    """A model of meaning is learnt from them in this order; it differed with the cells, and with it the ranks."""
+    pages = [page(f"http://a.test/{number}", f"text {number}") for number in range(200)]
+    indexed(tmp_path / "a", pages[::-2])
+    indexed(tmp_path / "b", pages[::2])
+    indexed(tmp_path / "whole", pages)
+    expected = sorted(entry.key for entry in pages)
+    assert [entry.key for entry in union(tmp_path, "a", "b").all_entries()] == expected
+    assert [entry.key for entry in union(tmp_path, "b", "a").all_entries()] == expected
+    assert [entry.key for entry in CellReader(tmp_path / "whole").all_entries()] == expected
+
+
 def test_a_score_does_not_depend_on_the_cells_that_pages_lie_in(tmp_path: Path) -> None:
     short = [page(f"http://a.test/{number}", f"moon {number}") for number in range(5)]
     long = [page(f"http://b.test/{number}", f"moon sun {number} " + "star " * 400) for number in range(5)]
@@ -175,7 +187,8 @@ def test_a_cell_whose_list_is_damaged_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "b" / "meta.json").write_text("{")
     reader = union(tmp_path, "a", "b")
     assert count(reader) == 1
-    assert "cannot be read" in reader.omitted_cells["b"]
+    # The words of a library are for the log: the public reads this.
+    assert reader.omitted_cells["b"] == "its index cannot be read; rebuild it with `teia rebuild index`"
 
 
 def test_segments_that_are_lost_are_an_error_of_ours(tmp_path: Path) -> None:

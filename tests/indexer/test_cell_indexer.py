@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from teia.index.cell import CellIndex, anchor_words
-from teia.index.entry import PackedEntry
+from teia.index.entry import PackedEntry, pack_entry
 from teia.index.reader import CellReader
+from teia.index.repeated import FILE, RepeatedLinesReader, number_of_line, number_of_title
 from teia.indexer import cell_indexer
 from teia.indexer.cell_indexer import CellIndexer
 from teia.store.root import CellFolder
@@ -47,3 +48,15 @@ def test_pages_with_new_words_are_read_a_few_at_a_time_and_committed_once(
     assert reads == [3, 3, 1]
     assert len(commits) == 1
     assert CellReader(folder.index).searcher().doc_freq("anchor", anchor_words(["chapter"])) == 7
+
+
+def test_lines_that_pages_of_a_host_repeat_are_known_after_a_commit(tmp_path: Path) -> None:
+    folder = CellFolder(0, tmp_path)
+    pages = [page(f"http://a.test/{number}", f"Menu of the site\nwords of {number}") for number in range(4)]
+    with closing(CellIndexer(folder)) as cell:
+        cell.put([PackedEntry(each, pack_entry(each)) for each in pages])
+        cell.commit()
+        assert RepeatedLinesReader(folder.index / FILE).of("a.test") == {
+            number_of_line("Menu of the site"),
+            number_of_title(""),
+        }

@@ -141,8 +141,8 @@ def test_a_model_is_trained_once_there_are_pages_enough(tmp_path: Path) -> None:
 def test_a_model_is_trained_again_when_the_collection_has_doubled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("teia.search.rank.train_semantic.MIN_PAGES", 50)
-    monkeypatch.setattr("teia.search.rank.train_semantic.train.__kwdefaults__", {"min_pages": 50, "axes": 5})
+    monkeypatch.setattr("teia.indexer.semantic_model.MIN_PAGES", 50)
+    monkeypatch.setattr("teia.search.rank.train_semantic.train.__kwdefaults__", {"min_pages": 3, "axes": 5})
     root = open_root(tmp_path / "data", create=True)
     folder = root.create_collection("main", '[collection]\nseeds = ["http://a.test/"]\n', 1)
     (cell,) = folder.cells()

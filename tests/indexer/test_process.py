@@ -10,14 +10,19 @@ import pytest
 import tantivy
 
 from teia.clock import WallClock
+from teia.collections.settings import amend
 from teia.graph.rankfile import RankFile
 from teia.index.cell import CellIndex
-from teia.index.entry import encode_entry, unpack_entry
+from teia.index.entry import decode_entry, pack_entry
 from teia.index.handover import Handover, HandoverReader
+from teia.indexer.open_search import CollectionSearch
 from teia.indexer.process import CollectionFollower
 from teia.indexer.ranks import rank_file
 from teia.indexer.rebuild import audit_index, rebuild_index
+from teia.indexer.semantic_model import renew_model
+from teia.records import Edit, Operator
 from teia.search.rank.semantic import load
+from teia.search.serve.searcher import SearchOptions
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import idle_account
 from teia.urls import key_of
@@ -150,22 +155,25 @@ def test_without_the_hand_over_pages_are_read_from_the_archive(tmp_path: Path) -
 
 
 def test_entries_handed_over_by_another_version_are_read_from_the_archive(tmp_path: Path) -> None:
-    """Entries were not packed before version 3 of the index; they may wait when teia is upgraded."""
+    """Entries were packed for some time; they may wait when teia is upgraded."""
     _, root = crawled(tmp_path)
     for folder in root.collection("main").cells():
         waiting = HandoverReader(folder.handover).entries(0, 1 << 60)
         for path in folder.handover.glob("*"):
             path.unlink()
         before = Handover(folder.handover)
-        for change, (key, packed) in waiting.items():
-            before.write(change, key, encode_entry(unpack_entry(packed)))
+        for change, (key, encoded) in waiting.items():
+            before.write(change, key, pack_entry(decode_entry(encoded)))
         before.close()
     assert follow(root) == 3
     assert found(root, "letter") == ["a", "b"]
 
 
-def test_an_entry_is_packed_once_by_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_is_packed_once_by_the_indexer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The crawl is over sooner: to pack an entry takes as long as to extract its text."""
     _, root = crawled(tmp_path)
+    waiting = [HandoverReader(folder.handover).entries(0, 1 << 60) for folder in root.collection("main").cells()]
+    assert any(b"letter" in encoded for of_cell in waiting for _, encoded in of_cell.values())
     monkeypatch.setattr("teia.index.cell.pack_entry", None)
     assert follow(root) == 0
     assert found(root, "letter") == ["a", "b"]
@@ -194,13 +202,13 @@ def test_the_audit_sees_a_page_that_is_missing_and_one_too_many(tmp_path: Path) 
     assert url in audit.details[0]
 
 
-def test_a_collection_that_wants_it_learns_what_words_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F10: with `index.semantics` a model is made with the index, and made again with it."""
-    monkeypatch.setattr("teia.search.rank.train_semantic.MIN_PAGES", 3)
+def test_a_collection_learns_what_words_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F10: a model is made with the index, without being asked for, and made again with it."""
+    monkeypatch.setattr("teia.indexer.semantic_model.MIN_PAGES", 3)
     monkeypatch.setattr("teia.search.rank.train_semantic.train.__kwdefaults__", {"min_pages": 3, "axes": 2})
     pages = {f"/{n}": html(text=f"Alpha beta number{n % 2} letter word{n % 3}.") for n in range(8)}
     web = ScriptedWeb({"x.test": PAGES | pages | {"/": html(*pages, "/a", text="The beginning.")}})
-    data = crawl_web(web, tmp_path, "x.test/", index__semantics=True).data
+    data = crawl_web(web, tmp_path, "x.test/").data
     root = open_root(data)
     folder = root.collection("main")
     follow(root)
@@ -211,3 +219,15 @@ def test_a_collection_that_wants_it_learns_what_words_mean(tmp_path: Path, monke
     again = load(folder.semantic)
     assert again is not None
     assert (again.pages, again.stems) == (model.pages, model.stems)
+    shutil.rmtree(folder.semantic)
+    assert not renew_model(folder, WallClock(), seed=1, max_pages=again.pages - 1), "the end of a crawl does not wait"
+    assert renew_model(folder, WallClock(), seed=1, max_pages=again.pages)
+    assert _uses_model(root)
+    amend(root, "main", [Edit("index.semantics", Operator.SET, False)])
+    assert not _uses_model(root)
+
+
+def _uses_model(root: Root) -> bool:
+    with CollectionSearch(root, ["main"], WallClock()) as search:
+        hits = search.search("alpha number1", 5, options=SearchOptions(explain=True)).hits
+    return any(hit.explanation.semantics != 0 for hit in hits if hit.explanation is not None)

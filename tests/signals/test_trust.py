@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import teia
 from teia.signals.trust import MAX_TESTS, MIN_WEIGHT, SignalKind, SignalSource, is_future, is_news
 
 NOW_S = 1_700_000_123.0
@@ -116,4 +118,7 @@ def test_a_date_that_has_not_come_is_not_believed() -> None:
 
 
 def test_kinds_have_the_words_that_people_see() -> None:
-    assert [kind.word for kind in SignalKind] == ["sitemap", "feed", "indexnow", "websub"]
+    assert [kind.word for kind in SignalKind] == ["sitemap", "feed", "indexnow", "websub", "source"]
+    for template in ("host.html", "page.html"):
+        shown = (Path(teia.__file__).parent / "web" / "templates" / template).read_text("utf-8")
+        assert all(f'"{kind.word}": ' in shown for kind in SignalKind), "a page with such a signal can be shown"

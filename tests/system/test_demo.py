@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 import urllib.request
 from pathlib import Path
 
@@ -16,11 +17,33 @@ import pytest
 from teia.store.root import open_root
 from teia.transfer.read_all import audit_archives
 
+ROOT = Path(__file__).resolve().parents[2]
+
+WITHOUT_EXTRAS = """
+import sys
+sys.modules.update(dict.fromkeys(%r))
+"""
+"""A `sitecustomize` with which every process, children too, fails to import these."""
+
+
+def packages_of_extras() -> list[str]:
+    """The modules that only extras bring, as pyproject.toml names their packages."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    names = [re.split(r"[<>=]", each)[0] for extra in ("cluster", "gpu", "lab") for each in extras[extra]]
+    return [{"nats-py": "nats"}.get(name, name.replace("-", "_")) for name in names]
+
 
 @pytest.mark.timeout(180)
 def test_demo_once_crawls_a_web_politely_and_reports(tmp_path: Path) -> None:
+    """In an empty folder, and with no package of an extra."""
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "sitecustomize.py").write_text(WITHOUT_EXTRAS % packages_of_extras(), "utf-8")
+    path = os.pathsep.join([str(tmp_path / "bare"), str(ROOT)])
     words = ["demo", "--once", "--json", "--pages", "120", "--data", str(tmp_path / "demo")]
-    done = subprocess.run([sys.executable, "-m", "teia", *words], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "teia", *words], capture_output=True, text=True, check=False,
+        cwd=tmp_path / "bare", env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     summary = json.loads(lines[-1])

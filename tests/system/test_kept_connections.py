@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import teia
-from tests.fetch.hostile_server import Behaviour, HostileServer, Seen, page, sends
+from teia.lab.hostile.server import Behaviour, HostileServer, Seen, page, sends
 
 PAGES = 8
 DELAY_S = 0.15

@@ -11,6 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from teia.store.root import open_root
+from teia.transfer.read_all import idle_account
+from teia.views.alerts import Disk, find_alerts
+
 from .labs import crawl_command, running_lab
 from .test_serve import SPEC
 
@@ -42,6 +46,11 @@ def test_a_seed_that_does_not_exist_ends_the_crawl_with_what_to_do(tmp_path: Pat
             ]
             assert "the host name exmaple.test does not exist; check its spelling" in next_step(complaints)
             assert "Traceback" not in complaints
+            root = open_root(tmp_path / "data")
+            at_rest = idle_account(root, *root.collections())
+            assert at_rest["failed_seeds"] == ["http://exmaple.test/: dns"], "the folder says it too, for the monitor"
+            alerts = find_alerts(at_rest, None, Disk(0.5, 0.05))
+            assert [(alert.kind, alert.host) for alert in alerts] == [("no_host", "exmaple.test")]
 
 
 @contextmanager

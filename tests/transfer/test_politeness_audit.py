@@ -13,7 +13,7 @@ from teia.frontier.queue.ledger import MAX_HISTORY, CourtesyInForce
 from teia.store.fetchlog import FetchRow, LogPart
 from teia.store.pending import PendingLog
 from teia.store.sql import FetchLog
-from teia.transfer.politeness_audit import _queries, audit_politeness
+from teia.transfer.politeness_audit import BEFORE_COMMIT_S, RepeatedTime, _queries, audit_politeness, set_backs
 
 START_S = 1_700_000_000.0
 
@@ -180,3 +180,50 @@ def test_robots_txt_of_one_collection_serves_another(tmp_path: Path, told_at_s: 
         with PendingLog([LogPart(tmp_path, 0, [row(told_at_s, None, kind="robots")])]) as other:
             assert audit_politeness(log, CourtesySettings(), others=[other]).violations == expected
         assert audit_politeness(log, CourtesySettings()).violations == 1
+
+
+# ---- a calendar that was set back -----------------------------------------------------------------------------------
+
+
+def set_back(at_s: float, rested_s: float | None, committed_s: float, kind: str = "page") -> FetchRow:
+    """Return a request that was committed by a calendar; `rested_s` is what the monotonic clock measured."""
+    return row(at_s, 5.0, kind=kind)._replace(rested_s=rested_s, committed=START_S + committed_s)
+
+
+def audited(folder: Path, rows: list[FetchRow]) -> tuple[int, str]:
+    courtesy = CourtesySettings(delay_s=5.0)
+    parts = [LogPart(folder, 0, rows)]
+    repeated = set_backs([each.committed for each in part.pending if each.committed] for part in parts)
+    with FetchLog(parts) as log, PendingLog(parts) as pending:
+        audit = audit_politeness(log, courtesy, repeated=repeated)
+        assert audit_politeness(pending, courtesy, repeated=repeated) == audit
+    return audit.violations, str(audit.details)
+
+
+HOUR = [
+    set_back(1000, None, 1000.2, "robots"),
+    *(set_back(1005.2 * 1 + 5.2 * n, 5.1, 1005.4 + 5.2 * n) for n in range(20)),
+]
+"""A polite hour, more or less, before the calendar is set back by a minute; then another one, at the same times."""
+
+
+def test_a_calendar_that_is_set_back_gives_no_false_alarm(tmp_path: Path) -> None:
+    """The requests of both passes lie between each other, by their times."""
+    again = [set_back(each.started - START_S - 57.3, 5.1, (each.committed or 0) - START_S - 57.3) for each in HOUR[1:]]
+    assert audited(tmp_path, [*HOUR, *again[10:]]) == (0, audited(tmp_path, [*HOUR, *again[10:]])[1])
+    assert "the clock was set back" in audited(tmp_path, [*HOUR, *again[10:]])[1]
+    early = again[12]._replace(rested_s=2.0)
+    assert audited(tmp_path, [*HOUR, *again[10:12], early, *again[13:]])[0] == 1, "as the monotonic clock measured it"
+
+
+def test_a_robots_txt_of_before_the_set_back_counts(tmp_path: Path) -> None:
+    rows = [set_back(1000, None, 1000.2, "robots"), set_back(900, 5.1, 900.3)]
+    assert audited(tmp_path, rows)[0] == 0
+    assert audited(tmp_path, [set_back(900, 5.1, 900.3)])[0] == 1
+
+
+def test_a_calendar_that_goes_forward_or_is_put_right_by_a_moment_was_not_set_back() -> None:
+    assert set_backs([[1.0, 2.0, 3.0, 2.9, 5_000.0]]) == []
+    assert set_backs([[1_000.0, 900.0, 950.0], [1_010.0, 905.0]]) == [RepeatedTime(900.0 - BEFORE_COMMIT_S, 1_010.0)], (
+        "one step, seen in two cells"
+    )

@@ -340,13 +340,28 @@ def test_the_most_harmful_comes_first_and_names_its_host() -> None:
     table = HostTable(0.0, {each.host: each for each in (slow, shy)})
     fresh = {"pages": 900, "visited_again": 500, "fresh": 0.5, "fresh_error": 0.02, "best": 0.8}
     said = account(
-        live={"early": 3}, state="paused", paused_why="only 3 MiB are free", failed_seeds=("u: dns",), freshness=fresh
+        live={"early": 3},
+        state="paused",
+        paused_why="only 3 MiB are free",
+        failed_seeds=("http://u.test/: timeout",),
+        freshness=fresh,
     )
     needs = find_alerts(said, table, Disk(0.06, 0.05))
     assert [need.kind for need in needs] == ["early", "paused", "disk", "seeds", "freshness", "slow_host", "parked"]
     assert needs[5].host == "slow.test"
     assert "31 days" in needs[5].message
     assert find_alerts(account(state="paused", paused_why="asked to"), None, Disk(0.5, 0.05)) == []
+
+
+def test_a_seed_without_an_address_is_an_alert_about_its_host() -> None:
+    """A mistyped host is told by its name; name servers that do not answer say nothing about it."""
+    silent = "http://b.test/: dns (name server did not respond)"
+    seeds = ("http://exmaple.test/a: dns (no such name)", "http://exmaple.test/b: dns", silent)
+    needs = find_alerts(account(failed_seeds=seeds), None, Disk(0.5, 0.05))
+    assert [(need.kind, need.host, need.detail) for need in needs] == [
+        ("no_host", "exmaple.test", ""),
+        ("seeds", "", silent),
+    ]
 
 
 def test_an_index_that_lacks_pages_is_reported() -> None:

@@ -1,8 +1,8 @@
 """The translations of the web interface (`scripts/messages`): found in templates, kept as .po, compiled to .mo.
 
 They are the sentences in templates and in teia/web, the codes of every `Message` of teia (teia/lib/message.py), and
-the descriptions of all settings (teia/config/sections.py), which pages translate by their English text. A sentence is
-translated when its entry has a text and is not marked fuzzy.
+the descriptions of all settings (teia/config/sections.py) and the summaries of the API's routes, which pages translate
+by their English text. A sentence is translated when its entry has a text and is not marked fuzzy.
 """
 
 from __future__ import annotations
@@ -17,9 +17,14 @@ from babel.messages.catalog import Catalog
 from babel.messages.extract import extract, extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
+from fastapi.routing import APIRoute
 
+from teia.clock import WallClock
 from teia.config.sections import Config
 from teia.config.tree import keys_of
+from teia.web.app import MODULES
+from teia.web.server.json_routes import PageRoutes
+from teia.web.server.templates import Renderer
 
 TEIA = Path(__file__).resolve().parents[2] / "teia"
 WEB = TEIA / "web"
@@ -39,6 +44,12 @@ def template() -> Catalog:
                 found.add(message, None, [(os.path.relpath(path, WEB), line)])
     for each in keys_of(Config).values():
         found.add(each.metadata["description"], None, [("../config/sections.py", 0)])
+    pages = PageRoutes(Renderer(WallClock()))
+    for module in MODULES:
+        module.add_routes(pages)
+    for route in pages.router.routes:
+        if isinstance(route, APIRoute) and route.include_in_schema and route.summary:
+            found.add(route.summary, None, [("pages", 0)])
     return found
 
 

@@ -100,7 +100,7 @@ def test_an_invitation_is_taken_from_the_address_and_leaves_it(live: Live, brows
     assert "#" not in page.url
     page.fill("#new-name", "convidada")
     page.fill("#new-password", PASSWORD)
-    page.click("text=Make the account")
+    page.click("text=Create account")
     page.wait_for_url("**/c")
     assert page.locator("header").get_by_text("convidada").is_visible()
     context.close()
@@ -126,7 +126,7 @@ def test_narrow_screens_show_cards_and_times_are_in_the_zone_that_was_chosen(liv
     page = context.new_page()
     page.goto("/c/main/watches")
     page.fill("#w-query", "imposto de renda")
-    page.click("button:has-text('Watch')")
+    page.click("button:has-text('Subscribe')")
     page.goto("/c/main/watches")
     box = page.get_by_role("button", name="Remove").bounding_box()
     assert box is not None
@@ -192,3 +192,23 @@ def test_menus_of_narrow_screens_are_opened(live: Live, browser: Browser, script
         page.locator("nav.sub summary").click()
         assert page.is_visible(f"nav.sub li >> text={last}")
     context.close()
+
+
+def test_a_query_is_completed_with_the_keyboard_alone(live: Live, browser: Browser) -> None:
+    page = browser.new_context(base_url=live.base, locale="en").new_page()
+    page.goto("/")
+    field = page.get_by_role("combobox")
+    field.press_sequentially("impos")
+    page.get_by_role("option").first.wait_for()
+    assert field.get_attribute("aria-expanded") == "true"
+    field.press("Escape")
+    assert field.get_attribute("aria-expanded") == "false"
+    field.press_sequentially("t")
+    page.get_by_role("option", name="imposto", exact=True).wait_for()
+    field.press("ArrowDown")
+    chosen = page.locator(f"#{field.get_attribute('aria-activedescendant')}")
+    assert chosen.get_attribute("aria-selected") == "true"
+    text = chosen.inner_text()
+    field.press("Enter")
+    page.wait_for_url("**/search?q=*")
+    assert page.locator("#q").input_value() == text

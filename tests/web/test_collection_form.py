@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from html import unescape
@@ -14,11 +15,17 @@ from fastapi.testclient import TestClient
 from teia.collections.calendar import next_starts, parse_schedule
 from teia.collections.commands import standing_commands
 from teia.collections.drafts import ADMINS, LOCAL, check_draft
-from teia.collections.settings import saved
+from teia.collections.settings import change, saved
 from teia.config.load import to_toml
 from teia.config.sections import ScheduleSettings
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.schema import STATE_FAILED
+from teia.records import Edit, Operator
 from teia.web.access.roles import Role
+from teia.web.background.crawler import Supervisor
 from teia.web.collection_form import Fields, fields_from_config, settings_from_fields
+from teia.web.pages.collection.edit import _saved_message
+from tests.frontier.cells import add_links, found, items, settle
 from tests.web.conftest import Web
 
 FORM: dict[str, Any] = {
@@ -125,7 +132,7 @@ WRONG = [
     ("more", "[courtesy]\ndelay_s = 0", "has its own field"),
     ("more", '[parse]\nprocessors = ["a=b:c"]', "refers to files or code"),
     ("more", '[fetch]\nallow_nets = ["all"]', "write networks such as"),
-    ("scope", "sites", "needs the scope “my rules”"),
+    ("scope", "sites", "include rules need Scope = custom rules"),
 ]
 BESIDE: dict[str, dict[str, str]] = {
     "delay_s": {"delay": "other"},
@@ -263,8 +270,8 @@ def test_a_clone_is_the_same_under_another_name(web: Web) -> None:
 
 def test_only_an_admin_removes_and_types_the_name(web: Web) -> None:
     operator, admin = web.client(Role.OPERATOR), web.client(Role.ADMIN)
-    assert "Remove it" not in operator.get("/c/main/edit").text
-    assert "Remove it" in admin.get("/c/main/edit").text
+    assert "Remove collection" not in operator.get("/c/main/edit").text
+    assert "Remove collection" in admin.get("/c/main/edit").text
     refused = operator.post("/c/main/remove", data={"name": "main", "csrf": web.csrf(operator)})
     assert refused.status_code == 403
     wrong = admin.post("/c/main/remove", data={"name": "mein", "csrf": web.csrf(admin)})
@@ -461,6 +468,7 @@ OF_THE_MACHINE = {
     "fetch.at_once": 7,
     "courtesy.cdn_nets": ["10.0.0.0/8"],
     "balance.landmarks": ["10.0.0.1:4222"],
+    "alerts.smtp": "10.0.0.1:25",
 }
 
 
@@ -504,3 +512,64 @@ def test_a_contact_of_two_lines_is_refused_when_it_is_written(web: Web) -> None:
     refused = admin.post("/api/v1/c/main/edit", json=asked, headers={"x-csrf-token": web.csrf(admin)})
     assert refused.status_code == 400
     assert "plain ASCII on one line" in refused.text
+
+
+def test_a_removal_with_another_name_stays_on_the_form(web: Web) -> None:
+    admin = web.client(Role.ADMIN)
+    answer = admin.post("/c/main/remove", data={"csrf": web.csrf(admin), "name": "mian"})
+    assert answer.status_code == 400
+    assert 'value="mian"' in answer.text
+    assert 'id="remove-name-fault" role="alert">type the name main to remove it; nothing was removed<' in answer.text
+    assert web.installation.names() == ["main"]
+
+
+def test_urls_are_tested_while_other_fields_are_wrong(web: Web) -> None:
+    client = web.client(Role.OPERATOR)
+    answer = send(web, client, step="test", max_pages="many", start="tomorrow", tries="https://diario.test/a")
+    assert "max_pages" in faults(answer.text)
+    assert "<strong>Yes</strong>" in answer.text
+
+
+def test_saving_says_when_the_settings_are_used(web: Web) -> None:
+    client = web.client(Role.OPERATOR)
+    to = "/api/v1/c/main/edit"
+    done = client.post(to, headers=web.token(Role.OPERATOR), json={"settings": {"limits": {"pages": 7}}})
+    assert done.json()["message"] == "Saved; the next crawl uses it."
+    assert str(_saved_message(["limits.pages"], [], True)) == "Saved; the running crawl uses it now."
+    assert "next start: collection.order" in _saved_message(["limits.pages"], ["collection.order"], True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "type_", "value"),
+    [
+        ("", "datetime-local", ""),
+        ("2026-11-21 02:00", "datetime-local", "2026-11-21T02:00"),
+        ("2026-11-21", "text", "2026-11-21"),
+        ("tomorrow", "text", "tomorrow"),
+    ],
+)
+def test_a_date_has_a_picker_unless_it_would_change_what_is_saved(web: Web, typed: str, type_: str, value: str) -> None:
+    page = send(web, web.client(Role.OPERATOR), step="test", start=typed).text
+    assert f'<input id="start" name="start" type="{type_}" value="{value}"' in page
+    assert '<option value="America/Sao_Paulo">' in page
+
+
+def test_a_corrected_seed_starts_the_crawl_again(web: Web) -> None:
+    """A mistyped host is repaired in one step: correct, save, it goes on."""
+    root, wrong = web.installation.root, "http://exmaple.test/"
+    change(root, "main", [Edit("collection.seeds", Operator.ADD, wrong)], web.installation.clock)
+    with closing(FrontierCell(root.collection("main").cells()[0].frontier)) as cell:
+        add_links(cell, found(wrong))
+        (item,) = items(cell, host="exmaple.test")
+        settle(cell, item, STATE_FAILED, "dns")
+    web.installation.supervisor = Supervisor(root, web.installation.clock)
+    client = web.client(Role.OPERATOR)
+    assert "No such host: exmaple.test" in re.sub(r"<[^>]+>", "", client.get("/c/main").text)
+    headers = web.token(Role.OPERATOR)
+    seeds = [seed for seed in saved(root, "main").config.collection.seeds if seed != wrong]
+    edits = {"settings": {"collection": {"seeds": [*seeds, "http://x.test/lei"]}}}
+    done = client.post("/api/v1/c/main/edit", headers=headers, json=edits)
+    assert done.json()["message"] == "Saved; the crawl starts with it now."
+    assert standing_commands(root, "main").wanted_s is not None
+    again = client.post("/api/v1/c/main/edit", headers=headers, json={"settings": {"limits": {"pages": 9}}})
+    assert again.json()["message"] == "Saved; the next crawl uses it.", "only where a seed had failed"

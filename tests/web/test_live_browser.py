@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from teia.clock import WallClock
 from teia.collections import bulk
@@ -204,6 +204,7 @@ def test_rows_wait_until_they_are_requested_and_pause_stops_every_change(running
     assert page.inner_text("#done") != before
     page.keyboard.press("p")
     assert page.get_attribute("[data-pause]", "aria-pressed") == "true"
+    assert page.inner_text("[data-pause]").startswith("Resume updates")
     until(lambda: not running.hub.streams, "and its stream is closed", within_s=10)
     before = page.inner_text("main")
     page.wait_for_timeout(1_600)  # nothing happens for a while
@@ -282,6 +283,50 @@ def test_a_stopped_server_is_noticed_and_a_started_one_too(running: Running, bro
     changes(page)
     assert page.evaluate("window.isTheSame")
     page.context.close()
+
+
+def test_state_buttons_and_alerts_follow_the_crawl_without_a_reload(
+    crawled_data: Path, browser: Browser, tmp_path: Path
+) -> None:
+    """After every command the page shows what is so now; the reader's focus stays."""
+    shutil.copytree(crawled_data, tmp_path / "data")
+    clock = WallClock()
+    with serving(tmp_path / "data") as served, closing(Inbox(tmp_path / "data" / "control.sqlite")) as control:
+        account = served.web.client(Role.VIEWER).get("/api/v1/c/main/status").json()
+        hosts = {"ready": 0, "resting": 1, "fetching": 0, "idle": 0}
+        live = {"now": [], "under_way": 0, "done": [], "hosts": hosts, "early": 0, "closest_s": None}
+        live |= {"closest_of_s": None}
+
+        def report(state: str, **more: Any) -> None:
+            said = {**account, "state": state, "urls_queued": 3, "live": live, **more}
+            control.write_account("main", said, clock.now_s())
+
+        control.begin("main", clock.now_s())
+        report("running")
+        page = opened(served, browser)
+        page.evaluate("window.isTheSame = true")
+        expect(page.locator("[data-region=head] .state")).to_have_text("running")
+        page.focus("button[value=pause]")
+        report("paused", paused_why="asked to")
+        expect(page.locator("button[value=resume]")).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.locator("[data-region=head] .state")).to_have_text("paused")
+        assert page.locator("button[value=pause]").count() == 0
+        expect(page.locator("button[value=resume]")).to_be_focused()
+        report("running", failed_seeds=["http://y.test/: timeout"])
+        expect(page.locator("#needs")).to_have_text("Alerts (1)", timeout=PATIENCE_MS)
+        expect(page.locator("[data-region=needs]")).to_contain_text("http://y.test/")
+        control.end("main")
+        expect(page.locator("button[value=start]")).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.locator("[data-region=head] .state")).to_have_text("finished")
+        expect(page.locator("#now")).to_be_hidden()
+        assert page.evaluate("window.isTheSame")
+        page.goto("/c")
+        page.evaluate("window.isTheSame = true")
+        control.begin("main", clock.now_s())
+        report("running")
+        expect(page.locator("button[value=pause]")).to_be_visible(timeout=PATIENCE_MS)
+        assert page.evaluate("window.isTheSame")
+        page.context.close()
 
 
 REST_S = 2.0

@@ -22,7 +22,7 @@ def test_a_page_says_who_links_to_it(web: Web) -> None:
     assert len(twin["links_in"]) == 1
     assert len(twin["versions"]) == 1
     assert twin["versions"][0]["digest"][:16] in page
-    assert "Links here" in page
+    assert "Linked from" in page
     assert web.client().get("/api/v1/pages", params={"url": url}).json() == twin
     assert web.client().get("/page", params={"url": url}).headers["location"].startswith("/c/main/page?url=")
 

@@ -60,6 +60,21 @@ def _cluster() -> None:
     """Run a crawl on many machines: nodes, cells and their owners."""
 
 
+@app.command("key")
+def key(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to create; `teia node --key FILE` reads it.")],
+) -> None:
+    """Create a key with which nodes authenticate to NATS servers of your own, and print its public half.
+
+    Example: teia cluster key /etc/teia/node.key
+    """
+    from teia.cluster.nats.servers import make_key
+
+    if file.exists():
+        raise UsageError(f"{file} exists; nodes that use it would be locked out, so it is not replaced")
+    print(make_key(file))
+
+
 @app.command("up")
 def up(
     data: Data,

@@ -92,8 +92,6 @@ def node(
     """Run a node of a cluster: own some cells of a collection and crawl them, until stopped."""
     if not 0 < capacity <= 1_000:
         raise UsageError(f"--capacity {capacity:g}: must be more than 0 and at most 1000")
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that a crawler never uses
-    # Imported after the variable is set: OpenBLAS reads it once, when numpy loads it.
     import uvloop
 
     from teia.clock import WallClock

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -128,7 +127,6 @@ def crawl_with(
 
     The parse children begin with half a second of imports, and so does this process: both run at once.
     """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that a crawler never uses
     with root.locked():
         zygote = ZygoteProcess.start(answer_reader)
         try:

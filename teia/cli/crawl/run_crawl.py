@@ -14,7 +14,7 @@ from typing import Any
 import typer
 import uvloop
 
-from teia.cli.advice import contact_hint, fetched_nothing, next_steps
+from teia.cli.advice import contact_hint, fetched_nothing, next_steps, what_now
 from teia.cli.exits import FAILED, INTERRUPTED
 from teia.cli.options import RunMode
 from teia.cli.output import print_json, progress_console
@@ -86,7 +86,7 @@ def crawl_and_report(
     console = progress_console()
     for config, account in zip(configs, accounts, strict=True):
         print_summary(account, console)
-        for line in next_steps(root, config, account):
+        for line in [*next_steps(root, config, account)] or [what_now(root, account)]:
             console.print(f"  next: {line}", soft_wrap=True, markup=False)
     for line in filter(None, {contact_hint(config.courtesy) for config in configs}):
         console.print(f"note: {line}", soft_wrap=True, markup=False)

@@ -4,4 +4,6 @@ export   `teia export`
 import_  `teia import`
 audit    `teia audit`
 rebuild  `teia rebuild`
+remove   `teia remove`
+retain   `teia retain`
 """

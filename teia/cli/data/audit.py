@@ -13,10 +13,13 @@ from teia.cli.options import AsJson, Collection, Data, open_collection
 from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
 from teia.transfer.audits import AuditKind, audit
+from teia.transfer.frontier_audit import accept
 from teia.transfer.links_audit import LinksAudit
 from teia.transfer.repair_archive import RepairResult, repair
 
-app = typer.Typer(help="Audit politeness, archive, index and in-links, record by record.", no_args_is_help=True)
+app = typer.Typer(
+    help="Audit politeness, archive, index, in-links and frontier, record by record.", no_args_is_help=True
+)
 
 
 @app.command()
@@ -55,6 +58,24 @@ def links(
 ) -> None:
     """Recount the pages that link to every URL, and compare with the stored counts."""
     _audit(AuditKind.LINKS, "URLs", data, collection, as_json=as_json, must_repair=must_repair)
+
+
+@app.command()
+def frontier(
+    data: Data,
+    collection: Collection = None,
+    must_accept: Annotated[
+        bool,
+        typer.Option("--accept", help="Take the files as they are, with new checksums; not possible during a crawl."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check the frontier's pages by their checksums, and compare it with the archive and the fetch log."""
+    if must_accept:
+        root, name = open_collection(data, collection)
+        with root.locked():
+            accept(root, name)
+    _audit(AuditKind.FRONTIER, "URLs", data, collection, as_json=as_json)
 
 
 def _audit(

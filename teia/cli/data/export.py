@@ -16,6 +16,7 @@ import typer
 from teia.cli.options import Collection, Data, open_collection
 from teia.cli.output import progress_console
 from teia.cli.progress import size
+from teia.clock import WallClock
 from teia.errors import UsageError
 from teia.store.root import Root, open_root
 from teia.transfer.export import (
@@ -29,6 +30,7 @@ from teia.transfer.export import (
     graph_lines,
     new_file,
 )
+from teia.transfer.export_wacz import export_wacz
 from teia.transfer.read_all import known_urls
 
 app = typer.Typer(help="Export data for other programs.", no_args_is_help=True)
@@ -56,6 +58,18 @@ def warc(data: Data, collection: Collection = None, out: Out = None) -> None:
     else:
         with _open_binary(out) as file:
             done = export_warc(root, name, file)
+    _print_result(done, "records", out)
+
+
+@app.command()
+def wacz(data: Data, collection: Collection = None, out: Out = None) -> None:
+    """Export the collection as one WACZ file, which ReplayWeb.page and other replay tools open.
+
+    Example: teia export wacz --data archive --out archive.wacz
+    """
+    root, name = _open(data, collection, out)
+    with _open_binary(out) as file:
+        done = export_wacz(root, name, file, WallClock().now_s())
     _print_result(done, "records", out)
 
 

@@ -18,6 +18,7 @@ from teia.store.root import open_root
 from teia.transfer.import_data import ImportResult, Target, choose_collection, open_target
 from teia.transfer.import_hosts import hosts_of_host_lists, import_hosts
 from teia.transfer.import_lists import hosts_of_lists, hosts_of_logs, import_log, import_urls
+from teia.transfer.import_wacz import hosts_of_packages, import_wacz
 from teia.transfer.import_warc import hosts_of_archives, import_warc
 
 app = typer.Typer(help="Import archives, lists of URLs or hosts, and logs.", no_args_is_help=True)
@@ -71,6 +72,12 @@ _add_command(
     """,
     hosts_of_archives,
     lambda target, files, done: asyncio.run(import_warc(target, files, done)),
+)
+_add_command(
+    "wacz",
+    "Import WACZ files, as ReplayWeb.page, Browsertrix and `teia export wacz` write them, like `teia import warc`.",
+    hosts_of_packages,
+    lambda target, files, done: asyncio.run(import_wacz(target, files, done)),
 )
 _add_command(
     "urls",

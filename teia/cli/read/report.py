@@ -15,9 +15,7 @@ import typer
 from teia.cli.options import AsJson, Collection, Data, open_collection
 from teia.cli.output import print_grid, print_json, printable
 from teia.cli.progress import size
-from teia.errors import UsageError
-from teia.lib.message import Message
-from teia.views.reports.catalogue import REPORTS, SHARES, TOP
+from teia.views.reports.catalogue import REPORTS, SHARES, TOP, find_report
 from teia.views.reports.source import open_source
 
 if TYPE_CHECKING:
@@ -37,11 +35,10 @@ def report(name: Name, data: Data, collection: Collection = None, top: Top = TOP
 
     Examples: teia report outcomes --data archive · teia report hosts --data archive --top 100 --json
     """
-    if name not in REPORTS:
-        raise UsageError(Message("unknown report {name!r}; available: {names}", name=name, names=", ".join(REPORTS)))
+    make = find_report(name)
     root, chosen = open_collection(data, collection)
     with open_source(root, chosen) as source:
-        found = REPORTS[name](source, top)
+        found = make(source, top)
         damaged = [str(path) for path in source.log.damaged]
     if as_json:
         print_json({"report": name, "collection": chosen, **asdict(found), "damaged_files": damaged})

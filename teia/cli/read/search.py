@@ -15,6 +15,7 @@ from teia.cli.output import print_grid, print_json, printable, progress_console,
 from teia.clock import Clock, WallClock
 from teia.errors import UsageError
 from teia.indexer.open_search import CollectionSearch
+from teia.lib.language_names import language_name
 from teia.search.query.query_language import environment_languages
 from teia.search.serve.searcher import MAX_AT_ONCE, SearchOptions
 from teia.search.show.results import Explanation, Hit, Results
@@ -22,6 +23,7 @@ from teia.search.show.snippets import Snippet
 
 if TYPE_CHECKING:
     from teia.cluster.search.open import OpenedSearch
+    from teia.indexer.past_search import PastSearch
 
 MARK = "bold yellow"
 INDENT = "    "
@@ -40,6 +42,13 @@ Reads = Annotated[
     str | None,
     typer.Option("--lang", "--language", metavar="LANG", help="Prefer pages in this language, such as `pt` or `en`."),
 ]
+Verbatim = Annotated[
+    bool, typer.Option("--verbatim", help="Search for the words as typed, even if they look misspelt.")
+]
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="DATE", help="Search the captures that were current then: a day, or a time (UTC)."),
+]
 Expand = Annotated[
     bool | None,
     typer.Option("--expand/--no-expand", help="Expand the query with words that the best results have in common."),
@@ -56,6 +65,8 @@ def search(
     facets: Facets = False,
     language: Reads = None,
     expand: Expand = None,
+    verbatim: Verbatim = False,
+    as_of: AsOf = None,
     nats: Nats = None,
     key: Key = None,
     ca: Ca = None,
@@ -67,10 +78,19 @@ def search(
     """
     reader_languages = environment_languages(os.environ)
     options = SearchOptions(
-        explain=explain, facets=facets, language=language, expand=expand, reader_languages=reader_languages
+        explain=explain,
+        facets=facets,
+        language=language,
+        expand=expand,
+        reader_languages=reader_languages,
+        correct=not verbatim,
     )
     clock = WallClock()
-    with _open_search(data, collection, nats or [], key, ca, clock) as opened:
+    if as_of is not None:
+        opened: OpenedSearch | PastSearch = _open_past(data, collection, as_of, clock)
+    else:
+        opened = _open_search(data, collection, nats or [], key, ca, clock)
+    with opened:
         results = opened.search(query, n, offset, options)
     if as_json:
         print_json(results.as_json())
@@ -79,7 +99,12 @@ def search(
 
 
 def _open_search(
-    data: Path | None, collection: str | None, nats: list[str], key: Path | None, ca: Path | None, clock: Clock
+    data: Path | None,
+    collection: str | None,
+    nats: list[str],
+    key: Path | None,
+    ca: Path | None,
+    clock: Clock,
 ) -> OpenedSearch:
     """Open the search of a folder, of a cluster that `teia cluster up` started in one, or of a cluster by NATS."""
     if nats:
@@ -105,20 +130,44 @@ def _open_search(
     return CollectionSearch(root, [name], clock)
 
 
+def _open_past(data: Path | None, collection: str | None, as_of: str, clock: Clock) -> PastSearch:
+    """Open the search of a folder as it was at a moment."""
+    from teia.indexer.past_search import PastSearch, parse_moment
+
+    if data is None or (data / "up.json").exists():
+        raise UsageError("--as-of searches a collection of one machine; use it with --data DIR")
+    root, name = open_collection(data, collection)
+    return PastSearch(root, name, parse_moment(as_of), clock)
+
+
 def _show(results: Results, clock: Clock) -> None:
     # To standard error: a pipe gets results alone.
     for warning in results.warnings:
         progress_console().print(printable(warning), markup=False, soft_wrap=True)
     console = result_console()
     console.print(_summary(results), style="dim", markup=False, soft_wrap=True)
+    if results.corrected:
+        console.print(
+            f"Showing results for {printable(results.corrected)}. To search for {printable(results.query)}, use"
+            " --verbatim.",
+            markup=False,
+            soft_wrap=True,
+        )
     for hit in results.hits:
         console.print()
         _show_hit(console, hit, clock)
     for name, counts in results.facets.items():
         if counts:
-            print_grid((name, "pages"), [(value or "unknown", f"{n:,}") for value, n in counts.items()], (False, True))
+            rows = [(_facet_value(name, value), f"{n:,}") for value, n in counts.items()]
+            print_grid((name, "pages"), rows, (False, True))
     for line in _suggestions(results):
         console.print(f"\n{line}", markup=False, soft_wrap=True)
+
+
+def _facet_value(name: str, value: str) -> str:
+    """Return the value of a facet; a language by its name, and the code that `lang:` takes."""
+    known = language_name(value) if name == "lang" else value
+    return "unknown" if not value else known if known == value else f"{known} ({value})"
 
 
 def _summary(results: Results) -> str:
@@ -201,7 +250,7 @@ def _suggestions(results: Results) -> list[str]:
     lines = [f"No page contains {', '.join(printable(word) for word in results.missing)}."] if results.missing else []
     lines += [
         f"Did you mean {printable(each.instead)} ({each.pages:,} pages)?  {printable(each.query)}"
-        for each in results.suggestions
+        for each in (() if results.corrected else results.suggestions)
     ]
     if results.expansion.offered and results.total:
         lines.append("--expand adds words that the best results have in common.")

@@ -24,6 +24,7 @@ from teia.crawler.open_cell import committed_position
 from teia.durable import disk_errors
 from teia.errors import CorruptFile
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.page_sums import forget_sums
 from teia.frontier.tables.captures import end_of_visits
 from teia.store.archive import Position
 from teia.store.root import CellFolder
@@ -134,6 +135,7 @@ def _applied_seq(folder: CellFolder) -> int:
 
 def _remove(file: Path) -> None:
     with disk_errors(file, "removed"):
+        forget_sums(file)
         # The WAL goes first: SQLite would replay it into a new file of the same name.
         for ending in ("-wal", "-shm", ""):
             file.with_name(file.name + ending).unlink(missing_ok=True)

@@ -38,6 +38,7 @@ from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CLUSTER
 from teia.frontier.cell.split import copy_cell, extract_slots
+from teia.frontier.page_sums import forget_sums
 from teia.store.root import CellFolder
 
 VERSION = 1
@@ -288,6 +289,7 @@ def replace_database(copy: Path, file: Path) -> None:
     or one without its last commits; snapshot and log restore them.
     """
     with disk_errors(file, "replaced"):
+        forget_sums(file)
         for ending in ("-wal", "-shm", ""):
             file.with_name(file.name + ending).unlink(missing_ok=True)
         sync_folder(file.parent)

@@ -247,13 +247,10 @@ class Answerer:
             lookup = stack.enter_context(contextlib.closing(Lookup(self._root, self._collection)))
             reader = UnionReader({f"cell {cell}": self._folders[cell].index for cell in sorted(cells)})
             stack.callback(reader.close)
-            serving = ShardServer(
-                LocalShard(self._node, reader),
-                reader,
-                self._clock,
-                CollectionRanks([rank_file(folder)]),
-                FrontierFacts([lookup], self._clock),
-            )
+            facts = FrontierFacts([lookup], self._clock)
+            stack.callback(facts.close)
+            ranks = CollectionRanks([rank_file(folder)])
+            serving = ShardServer(LocalShard(self._node, reader), reader, self._clock, ranks, facts)
             return _Opened(serving, stack.pop_all())
 
     def _close_all_but(self, count: int) -> None:

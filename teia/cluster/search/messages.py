@@ -16,7 +16,7 @@ import msgspec
 
 from teia.errors import ClusterError
 
-VERSION = 2
+VERSION = 3
 """Version of the messages; changes whenever a message or its content (wire_format.py) changes: test_messages.py."""
 
 GATHER_S = 5.0

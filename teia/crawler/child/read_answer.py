@@ -35,6 +35,7 @@ from teia.crawler.child.messages import (
 from teia.crawler.child.seen_answer import LinkScope, RepeatedBody, find_repeated, has_same_links, link_scope
 from teia.crawler.links import (
     MAX_OUTLINKS,
+    SITEMAP_DEPTH,
     FrontierUrl,
     LinkCheck,
     LinkRefusal,
@@ -46,13 +47,13 @@ from teia.crawler.links import (
 from teia.frontier.cell.schema import AS_SITEMAP
 from teia.frontier.queue.order import NO_KIND, TOP_SCORE, Hint
 from teia.frontier.rules.scope import Scope, compile_scope
-from teia.index.entry import pack_entry
-from teia.lib.simhash import outline
+from teia.index.entry import encode_entry
 from teia.parse.decode import decode
 from teia.parse.document import ParseOptions
 from teia.parse.headers import Headers, parse_head
 from teia.parse.parse import ParseResult, parse_document
 from teia.parse.processors import Processors, with_user_processors
+from teia.parse.text.fingerprint import KnownText
 from teia.parse.text.normal import normal_octets
 from teia.records import NOT_MODIFIED, Fetched, Link, LinkKind, Outcome, Page
 from teia.signals.trust import SignalKind
@@ -164,7 +165,7 @@ def _read_page(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
     digest = digest_of(body)
     repeated = find_repeated(task.seen, digest)
     if repeated is not None and has_same_links(task, repeated) and _says_all(task, compiled, repeated):
-        return _result_of_repeated(task, body, repeated)
+        return _result_of_repeated(task, compiled, body, repeated)
     return _parse_page(task, compiled, digest, repeated)
 
 
@@ -172,10 +173,7 @@ def _parse_page(
     task: ReadTask, compiled: CompiledReadSettings, digest: str = "", repeated: RepeatedBody | None = None
 ) -> ReadResult:
     """Parse a page. `digest` is that of its body without chunks, if it is known already."""
-    answer, known = (task.url, task.head, task.body), digest.removeprefix("sha256:")
-    parsed = parse_document(
-        *answer, compiled.options, compiled.processors, is_sitemap=task.as_sitemap, body_sha256=known
-    )
+    parsed = _parsed(task, compiled, digest, repeated)
     page, headers = parsed.page, parsed.head.headers
     redirect_to = _redirect(task, headers)
     outcome = _outcome(task, compiled, parsed, redirect_to)
@@ -187,9 +185,8 @@ def _parse_page(
     # A refused page has another outcome than its answer: it is archived but not indexed.
     entry = _entry(task, compiled, page) if compiled.read_settings.index and outcome == task.outcome else b""
     reported = _reported_changes(task, compiled, parsed) if compiled.read_settings.signals and parsed.entries else None
-    text_outline = outline(page.text)
     can_be_repeated = repeated is None and "response" in members.kinds
-    body = _parsed_body(task, compiled, parsed, outcome, text_outline) if can_be_repeated else b""
+    body = _parsed_body(task, compiled, parsed, outcome) if can_be_repeated else b""
     return ReadResult(
         str(outcome),
         page.media_type,
@@ -215,7 +212,7 @@ def _parse_page(
         members.kinds,
         members.payload_digest,
         judged,
-        text_outline,
+        parsed.outline,
         chosen.traps,
         entry,
         _sketch_of(page) if task.is_revisit or compiled.read_settings.sketches else b"",
@@ -256,8 +253,34 @@ def _earlier(task: ReadTask, repeated: RepeatedBody | None) -> RevisitOf | None:
     return RevisitOf(task.earlier_url or task.url, task.earlier_s, task.earlier_digest) if task.earlier_digest else None
 
 
-def _result_of_repeated(task: ReadTask, dechunked: bytes, repeated: RepeatedBody) -> ReadResult:
-    """Return the result for an answer that is not parsed; its links are those of the page with the same body."""
+def _parsed(
+    task: ReadTask, compiled: CompiledReadSettings, digest: str = "", repeated: RepeatedBody | None = None
+) -> ParseResult:
+    """Parse an answer, with what is known about its body."""
+    known = None
+    if repeated is not None:
+        of_body = repeated.parsed
+        text_digest = of_body.text_digest.hex()
+        known = KnownText(repeated.reference.url, of_body.language, text_digest, of_body.simhash, of_body.outline)
+    return parse_document(
+        task.url,
+        task.head,
+        task.body,
+        compiled.options,
+        compiled.processors,
+        is_sitemap=task.as_sitemap,
+        body_sha256=digest.removeprefix("sha256:"),
+        known_text=known,
+    )
+
+
+def _result_of_repeated(
+    task: ReadTask, compiled: CompiledReadSettings, dechunked: bytes, repeated: RepeatedBody
+) -> ReadResult:
+    """Return the result for an answer whose links are those of the page with the same body.
+
+    It is parsed for the index alone: the indexer would have to read it from the archive again, in a child of its own.
+    """
     parsed, reference, headers = repeated.parsed, repeated.reference, parse_head(task.head).headers
     metadata = {
         "hopsFromSeed": str(task.depth),
@@ -265,6 +288,9 @@ def _result_of_repeated(task: ReadTask, dechunked: bytes, repeated: RepeatedBody
         "linksOf": reference.url,
     }
     members = page_members(_fetched(task), dechunked, metadata, reference, reference.payload_digest)
+    entry = b""
+    if compiled.read_settings.index:
+        entry = _entry(task, compiled, _parsed(task, compiled, reference.payload_digest, repeated).page)
     return ReadResult(
         task.outcome,
         parsed.media_type,
@@ -283,18 +309,18 @@ def _result_of_repeated(task: ReadTask, dechunked: bytes, repeated: RepeatedBody
         lengths=members.lengths,
         kinds=members.kinds,
         payload_digest=members.payload_digest,
+        entry=entry,
         same_as=reference.url if "revisit" in members.kinds else "",
     )
 
 
-def _parsed_body(
-    task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult, outcome: str, text_outline: int
-) -> bytes:
+def _parsed_body(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult, outcome: str) -> bytes:
     """Return what other answers with this body need not be parsed for; empty if they are not recognised."""
     settings, page = compiled.read_settings, parsed.page
     if not settings.archive.content_seen or task.status != 200 or outcome != task.outcome or task.truncated:
         return b""
-    is_plain = _is_plain(settings) and not (parsed.entries or parsed.failed or page.truncated)
+    has_more = parsed.entries or parsed.failed or page.truncated or "reserved" in page.metadata
+    is_plain = _is_plain(settings) and not has_more
     return encode(
         ParsedBody(
             link_scope(page) if is_plain else LinkScope.NOWHERE,
@@ -307,7 +333,7 @@ def _parsed_body(
             bytes.fromhex(page.digest),
             bytes.fromhex(page.text_digest),
             page.simhash,
-            text_outline,
+            parsed.outline,
             len(parsed.decoded.payload),
         )
     )
@@ -332,17 +358,14 @@ def _reported_changes(task: ReadTask, compiled: CompiledReadSettings, parsed: Pa
 
 def _read_entry(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
     """Read a page out of the archive again, for the index alone."""
-    parsed = parse_document(
-        task.url, task.head, task.body, compiled.options, compiled.processors, is_sitemap=task.as_sitemap
-    )
-    return ReadResult(task.outcome, entry=_entry(task, compiled, parsed.page))
+    return ReadResult(task.outcome, entry=_entry(task, compiled, _parsed(task, compiled).page))
 
 
 def _entry(task: ReadTask, compiled: CompiledReadSettings, page: Page) -> bytes:
     if not 200 <= task.status < 300:
         return b""
     entry = entry_of(page, task.started_s, obeys=compiled.read_settings.obeys_robots)
-    return b"" if entry is None else pack_entry(entry)
+    return b"" if entry is None else encode_entry(entry)
 
 
 # ---- decisions ------------------------------------------------------------------------------------------------------
@@ -406,9 +429,14 @@ def _chosen_links(
     obeys = compiled.read_settings.obeys_robots
     if outcome in {Outcome.REDIRECT_LOOP, Outcome.OUT_OF_SCOPE} or (obeys and page.nofollow):
         return chosen
+    is_index = page.metadata.get("sitemap") == "index"
+    # An index may not list indexes (sitemaps.org); a server that makes them up would lead on for ever.
+    if is_index and task.as_sitemap and task.depth > SITEMAP_DEPTH:
+        chosen.out_of_scope = len(links)
+        return chosen
     # A redirect leads to the same page and is no deeper.
     too_deep = task.depth + (0 if redirect_to else 1) > compiled.read_settings.scope.max_depth
-    are_sitemaps = AS_SITEMAP if page.metadata.get("sitemap") == "index" else 0
+    are_sitemaps = AS_SITEMAP if is_index else 0
     evaluated = evaluate_links(links, compiled.check_link, compiled.check_requisite, obeys=obeys, too_deep=too_deep)
     found = chosen.links
     for times, text, by, decision, links_to in evaluated:
@@ -480,6 +508,8 @@ def _metadata(task: ReadTask, page: Page, redirect_to: str) -> dict[str, str | t
         metadata["language"] = page.language
     if page.nofollow:
         metadata["robots"] = "nofollow"
+    if "reserved" in page.metadata:
+        metadata["reserved"] = page.metadata["reserved"]
     if redirect_to:
         metadata["outlink"] = outlink_lines([Link(redirect_to, LinkKind.REDIRECT)])
     elif page.links:

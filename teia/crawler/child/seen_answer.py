@@ -1,9 +1,9 @@
 """Answers whose body the archive already holds, under another URL.
 
 The child compares the SHA-256 of the body with that of the record that the crawler found by checksum. A record that
-this run has not stored is read, so that no reference leads to a damaged one. An equal body is parsed again only where
-that could show something new: the answer's headers, or the URL that relative links are resolved against, may differ. A
-page in another folder of the site may have the same body and other links.
+this run has not stored is read, so that no reference leads to a damaged one. An equal body is parsed again for the
+index, and where that could show something new: the answer's headers, or the URL that relative links are resolved
+against, may differ. A page in another folder of the site may have the same body and other links.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from teia.store.reader import ArchiveReader, split_head
 from teia.store.warc import RevisitOf, digest_of
 
 _PARSED_HEADERS = (
-    "content-type", "content-encoding", "content-language", "link", "refresh", "x-robots-tag",
+    "content-type", "content-encoding", "content-language", "link", "refresh", "x-robots-tag", "tdm-reservation",
 )  # fmt: skip
 """Headers that change the result of parsing."""
 

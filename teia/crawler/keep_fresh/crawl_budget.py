@@ -5,13 +5,13 @@ it would have at each price of a visit (refresh/demand.py). The sum of all curve
 tells the price at which the budget is used up. Each host's requests per second are read from its own curve at that
 price, and its requests are so far apart, or farther, as politeness requires. So a new price needs no new plans.
 
-A new URL is a page without a capture, as if that were infinitely old. Its first visit is worth, per request,
-(share of first visits that bring a page) x (weight of the host's pages) / (their change rate), which is the limit of
-(w/lam) q(lam age). At lower prices a host gives all the requests that politeness allows to its new URLs, beyond those
-of its known pages; at higher prices none. So one price divides the budget between hosts and between old and new. With
-`refresh.discovery = "share"`, new URLs get a fixed share instead, and what known pages leave of theirs. That is also so
-for policies without prices. The same value can divide the requests of each host without a budget (`refresh.discovery =
-"value"`).
+A new URL is a page without a capture, as if that were infinitely old. Its first visit is worth, per request, (share of
+first visits that bring a page) x (weight of the host's pages) x (mean of 1/lam over them), which is the limit of
+(w/lam) q(lam age). The mean of 1/lam may be several times 1/(mean of lam), because rates differ. At lower prices a host
+gives all the requests that politeness allows to its new URLs, beyond those of its known pages; at higher prices none.
+So one price divides the budget between hosts and between old and new. With `refresh.discovery = "share"`, new URLs get
+a fixed share instead, and what known pages leave of theirs. That is also so for policies without prices. The same value
+can divide the requests of each host without a budget (`refresh.discovery = "value"`).
 
 The plan and the spending differ: hosts fail, pages are larger than expected. What was not spent is kept for CREDIT_S,
 and is spent by a lower price; what was spent too much is saved by a higher one. Beyond BURST_S nothing is requested
@@ -32,7 +32,8 @@ from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, HostPriors, PageC
 from teia.refresh.demand import POINTS, PRICES, DemandCurve, level_for, level_of, price_at
 from teia.refresh.history import DAY_S
 from teia.refresh.policies import find_policy
-from teia.refresh.rates import Floats
+from teia.refresh.priors import LONGEST_S
+from teia.refresh.rates import Floats, Gamma, mean_lifetime_s, repeat_prior
 
 CREDIT_S, BURST_S = 7_200.0, 600.0
 """Time for which unspent budget is kept, and the time by which spending may be ahead of the budget."""
@@ -140,14 +141,23 @@ def measure_demand(
     if weight.any():
         world = policy_world(columns, rate, polite_s * terms.scale, settings, now_s)
         column = find_policy(settings.policy).demand(world, weight / terms.cost)
-    changes, time_s = priors.of_host
     return HostDemand(
         known=DemandCurve.of(np.minimum(column, len(weight) / settings.least_s) * terms.scale),
         most=1.0 / polite_s,
         pages=round(len(columns) * terms.scale),
-        new_value=terms.page_yield * float(weight.mean()) * time_s / changes,
+        new_value=terms.page_yield * float(weight.mean()) * value_of_new(repeat_prior(*priors.of_host, 1)),
         cost=terms.cost,
     )
+
+
+def value_of_new(prior: Gamma) -> float:
+    """Return the value of a first capture of a page of weight 1: the time for which it is expected to stay fresh."""
+    return float(mean_lifetime_s(prior, LONGEST_S)[0])
+
+
+def demand_of_new(polite_s: float, value: float, cost: float = 1.0) -> HostDemand:
+    """Return the demand of a host of which only new URLs are known, each worth `value`."""
+    return HostDemand(DemandCurve.of(np.zeros(POINTS)), 1.0 / max(polite_s, SHORTEST_SLOT_S), 0, value, cost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +288,10 @@ class CrawlBudget:
     def per_s(self) -> float:
         """The budget of this node per second: what it has of the whole, at the price."""
         return self.settings.budget / DAY_S * self._own
+
+    def renewed(self, settings: RefreshSettings, now_s: float) -> CrawlBudget:
+        """Return another budget for the same crawl, without demands; what was spent stays counted."""
+        return CrawlBudget(settings, now_s, self.elsewhere, _spent=self._spent)
 
     def set_demand(self, host: PacedHost, demand: HostDemand | None, *, has_new: bool) -> None:
         """Replace what a host could use in the sums; the next request of any host sees the new price."""

@@ -22,7 +22,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -40,14 +40,15 @@ from teia.crawler.keep_fresh.crawl_budget import (
     HostDemand,
     HostTerms,
     PacedHost,
+    demand_of_new,
     measure_demand,
     nothing_elsewhere,
+    value_of_new,
 )
 from teia.crawler.keep_fresh.estimate import CommonKnowledge, HostEstimate, are_304s_true, read_unproven
 from teia.crawler.keep_fresh.freshness import FreshnessBound, compute_bound
 from teia.crawler.keep_fresh.give_way import Swap, SwapFinder, give_way
 from teia.crawler.keep_fresh.host_plan import (
-    SHORTEST_SLOT_S,
     HostPlan,
     HostPriors,
     PageColumns,
@@ -74,7 +75,6 @@ from teia.frontier.queue.schedule import HostQueue
 from teia.frontier.tables.counts import count_kept
 from teia.frontier.tables.hosts import find as find_host
 from teia.frontier.tables.hosts import has_more_urls
-from teia.refresh.demand import POINTS, DemandCurve
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, SharedError, fit_sums
 from teia.refresh.rates import Floats, Gamma, estimate, repeat_prior
 from teia.refresh.trust import Trust
@@ -197,6 +197,8 @@ class Refresh:
         kept_elsewhere: Callable[[], KeptElsewhere] = KeptElsewhere,
         spent_elsewhere: Callable[[], Elsewhere] = nothing_elsewhere,
     ) -> None:
+        self.wanted_budget = config.refresh.budget
+        """The budget that the user wants; any thread may set it, and the next request takes it over."""
         self.budget = CrawlBudget(config.refresh, clock.now_s(), spent_elsewhere)
         self._yield = Counter[bool]()
         self._config, self._settings = config, config.refresh
@@ -383,6 +385,8 @@ class Refresh:
 
     def next_urls(self, cell: Cell, queue: HostQueue, limit: int, skip: Collection[int]) -> HostRefill:
         """Return a host's next URLs, new and known ones in turns while there are both."""
+        if self.wanted_budget != self._settings.budget:
+            self._apply_budget(self.wanted_budget)
         frontier, now_s = cell.frontier, self._clock.now_s()
         host = self._host(cell, queue.host_id, queue.host)
         # At the limit only retries go, and new URLs that displaced a kept page.
@@ -404,15 +408,29 @@ class Refresh:
         times = [at_s for at_s in (recheck_s, retry_s, paced_s if new else None) if at_s is not None]
         return HostRefill([], held, min(times, default=None))
 
+    def _apply_budget(self, budget: int) -> None:
+        """Divide another budget from now on: by the demands that hosts have, and by new plans as soon as possible.
+
+        A host without a demand, because there was no budget, is limited by the budget of all alone until its plan.
+        """
+        self._settings = replace(self._settings, budget=budget)
+        self.budget = self.budget.renewed(self._settings, self._clock.now_s())
+        for host in self._hosts.values():
+            demand = host.paced_host.demand
+            host.paced_host = PacedHost(host.paced_host.phase, last_s=host.paced_host.last_s)
+            self.budget.set_demand(host.paced_host, demand, has_new=host.has_new_urls and not self.is_full)
+            if host.pages:
+                host.planned = -inf
+                self._request_plan(host)
+
     def _note_new(self, host: RefreshedHost, *, has_new: bool) -> None:
         """Note whether a host has new URLs; one without a plan then takes part in the budget with these alone."""
         paced, is_changed = host.paced_host, has_new != host.has_new_urls
         host.has_new_urls = has_new
         has_plan = paced.demand is not None and paced.demand.pages > 0
         if not has_plan and has_new and self.budget.is_limited:
-            known, most = DemandCurve.of(np.zeros(POINTS)), 1.0 / max(host.slot_s, SHORTEST_SLOT_S)
-            value = self._page_yield(host) / float(self._of_all.mean[0])
-            demand = HostDemand(known, most, 0, value, self._cost(host))
+            value = self._page_yield(host) * value_of_new(self._of_all)
+            demand = demand_of_new(host.slot_s, value, self._cost(host))
             self.budget.set_demand(paced, demand, has_new=True)
         elif not has_plan and self.budget.is_limited:
             # Its known pages have no curve before the first plan; until then the budget of all alone limits it.

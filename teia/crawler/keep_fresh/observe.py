@@ -136,7 +136,7 @@ class _HostTrust:
 
 
 def _is_observation(settled: SettledVisit, page: PageRow) -> bool:
-    if settled.state != STATE_DONE or settled.outcome == Outcome.PARSE_FAILED:
+    if settled.state != STATE_DONE or settled.outcome in {Outcome.PARSE_FAILED, Outcome.TOO_LARGE}:
         return False
     return 200 <= page.status < 500
 

@@ -47,6 +47,8 @@ class RevisitAll:
     """
 
     has_pages = False
+    wanted_budget = 0
+    """Not used: a round has no budget (`Refresh`)."""
 
     def __init__(self, cells: Sequence[Cell], since_s: float, config: Config, clock: Clock) -> None:
         self._cells, self.since_s, self._clock = cells, since_s, clock

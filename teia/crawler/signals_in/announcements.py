@@ -54,7 +54,7 @@ MAX_HUBS = 1_000
 
 MAX_WANTED = 64
 VISITED_AT_ONCE = 100
-SOON_KINDS = ("indexnow", "websub")
+SOON_KINDS = ("indexnow", "websub", "source")
 """Kinds of signals that lead to an ordinary visit, only sooner."""
 
 DEPTH = 1

@@ -36,11 +36,11 @@ from teia.signals.trust import SignalKind, SignalSource
 from teia.sqlite import sqlite_errors, transaction
 from teia.urls import key_of, site_of, slot_of, split
 
-INDEXNOW, KEY_FILE = "indexnow", "indexnow-key"
+INDEXNOW, KEY_FILE, SOURCE = "indexnow", "indexnow-key", "source"
 CHECKED_AT_ONCE = 100
 """Number of keys that are checked with one commit."""
 
-KINDS = {INDEXNOW: SignalKind.INDEXNOW, "websub": SignalKind.WEBSUB}
+KINDS = {INDEXNOW: SignalKind.INDEXNOW, "websub": SignalKind.WEBSUB, SOURCE: SignalKind.SOURCE}
 
 
 def receive(path: Path, ping: IndexNowPing, clock: Clock) -> str:

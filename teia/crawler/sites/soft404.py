@@ -1,9 +1,10 @@
 """Pages that say "not found" with a status of 200: recognised by requesting a page that cannot exist.
 
-A host of which enough URLs are known, or which shows the same page three times in a row, is sent one *probe*: a polite
-request like any other, after robots.txt and with its delay. If the answer is a page, every page that equals it but for
-its own address is a soft 404: stored, never indexed, its links not followed. Earlier pages are checked when the probe's
-answer arrives. The home page never is a soft 404, for it is the one page that must exist.
+A host of which enough URLs are known, which shows the same page three times in a row, or one of whose known pages shows
+another text at a later visit, is sent one *probe*: a polite request like any other, after robots.txt and with its
+delay. If the answer is a page, every page that equals it but for its own address is a soft 404: stored, never indexed,
+its links not followed. Earlier pages are checked when the probe's answer arrives. The home page never is a soft 404: it
+is the one page that must exist.
 
 Equal means: equal text; or a simhash at most `NEAR_BITS` away with an equal title. A simhash is made without the page's
 address (fingerprint.py), so a server that echoes the path is recognised too. Titles keep pages apart that have hundreds
@@ -40,9 +41,16 @@ REPEATS = 2
 """Number of consecutive pages equal to the one before that make even a small host suspicious."""
 
 NEAR_BITS = 3
+OTHER_BITS = 8
+"""Distance of a page to its last text from which it may have been replaced, with its menus left as they were.
+
+Unrelated texts differ in 32 bits of 64; edits of a sentence in a page differ in few.
+"""
 MAX_AGE_S = 30 * 86_400.0
 """Time for which the answer to a probe is used."""
 
+
+_64_BITS = (1 << 64) - 1
 
 # ---- the probe ------------------------------------------------------------------------------------------------------
 
@@ -102,11 +110,19 @@ def note_answer(visit: ActiveVisit, now_s: float) -> None:
             visit.outcome = Outcome.SOFT_404
     elif not queue.is_probed:
         queue.repeats = queue.repeats + 1 if _repeats(queue, result) else 0
+        # A page that was taken down, perhaps: then its URL shows what the host shows for any URL.
+        if _is_replaced(visit.item, result):
+            queue.repeats = REPEATS
         queue.last_simhash = result.simhash
 
 
 def _repeats(queue: HostQueue, result: ReadResult) -> bool:
     return result.simhash != 0 and distance(queue.last_simhash, result.simhash) <= NEAR_BITS
+
+
+def _is_replaced(item: QueuedUrl, result: ReadResult) -> bool:
+    before = item.simhash & _64_BITS
+    return before != 0 and result.simhash != 0 and distance(before, result.simhash) >= OTHER_BITS
 
 
 def store_probe(frontier: FrontierCell, queue: HostQueue, found: ProbeResult) -> list[int]:

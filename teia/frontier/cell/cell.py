@@ -5,8 +5,8 @@ that one more page links to has one more in-link and may be less deep. A new URL
 in its host's queue if the collection's order says so (T1, F1). A link that disappeared from its page
 (in_link_counts.py) lowers the count again. This module knows nothing about time, politeness or the network.
 
-The counters `known` and `queued` are kept in the `meta` table by the same transactions, because counting ten
-million rows takes seconds.
+The counters `known`, `queued` and `captures` are kept in the `meta` table by the same transactions, because counting
+ten million rows takes seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
-from teia.errors import ClusterError
+from teia.errors import ClusterError, CorruptFile
 from teia.frontier.cell import revisits, shorter_paths, trails
 from teia.frontier.cell.connection import CellConnection, RowKey
 from teia.frontier.cell.journal import (
@@ -34,6 +34,7 @@ from teia.frontier.cell.journal import (
     note_seq,
     publish,
 )
+from teia.frontier.cell.old_names import NEW_NAMES_FORMAT
 from teia.frontier.cell.rows import NOT_ARCHIVED, CaptureLocation, FoundUrl, PageRow, QueuedUrl, SettledVisit, merge_via
 from teia.frontier.cell.schema import (
     LANE_DUE,
@@ -46,12 +47,16 @@ from teia.frontier.cell.schema import (
     STATE_QUEUED,
 )
 from teia.frontier.cell.take import read_lane
+from teia.frontier.page_sums import damage_text, damaged_pages, shrink_summed_log
 from teia.frontier.queue.order import TOP_SCORE, Order, breadth, is_aside, merge_hints, sequence_of
 from teia.frontier.queue.sydney import sample_links
 from teia.lib.message import encoded
-from teia.records import NOT_MODIFIED
-from teia.sqlite import open_database, open_to_read, sqlite_errors, store_error
+from teia.records import NOT_MODIFIED, Outcome
+from teia.sqlite import log_bytes, open_database, open_to_read, sqlite_errors, store_error
 from teia.urls import site_of, slot_of
+
+MAX_LOG_BYTES = 125 << 20
+"""Size of SQLite's log from which a commit moves it into the file."""
 
 # Greatest number of host names in memory; the cache is cleared when it is full.
 HOST_CACHE = 20_000
@@ -100,6 +105,8 @@ class FrontierCell(CellConnection):
         """Publisher of changes before they are committed, in a cluster; None on one machine."""
         kind = sqlite3.Connection if journal is None else RecordingConnection
         super().__init__(path, open_to_read(path, SCHEMA) if read_only else open_database(path, SCHEMA, kind))
+        self._must_shrink = not read_only
+        self._tried_log_bytes = 0
         if journal is None and not read_only and not of_cluster and self.is_of_cluster:
             self.close()
             raise ClusterError(f"{path} belongs to a cluster; only `teia node` may change it")
@@ -112,12 +119,71 @@ class FrontierCell(CellConnection):
             self._sequence = int(self.meta("sequence") or 0)
             self.known = int(self.meta("known") or 0)
             self.queued = int(self.meta("queued") or 0)
+            stored = self.meta("captures")
+            self._captures = None if stored is None else int(stored)
+            if not read_only:
+                self._captures = self.captures  # before other threads read it
+            self._stored_captures, self._has_counter = self._captures, stored is not None
             self.changes = self.last_change()
             """Number of changes as of the last transaction; unlike `last_change`, any thread may read it."""
             self.new_links: list[tuple[int, int, int, bytes]] = []
             """Rows of counted links that this transaction adds (in_link_counts.py)."""
             self.knows_links = bool(self.meta("outlinks"))
             """True if the counted links of every page are stored; False where an older teia has read some pages."""
+
+    _must_shrink = False
+    """True while the cell is open for writing."""
+
+    def close(self) -> None:
+        # SQLite would move the log without the checksums of its pages.
+        if self._must_shrink:
+            self.shrink_log()
+        self._must_shrink = False
+        super().close()
+
+    def __del__(self) -> None:
+        # After an error at the start nobody closes the cell, and SQLite would move the log then as well.
+        if self._must_shrink:
+            self.close()
+
+    def shrink_log(self, wait_s: float = 0.0) -> None:
+        """Truncate SQLite's log as far as readers and the disk allow; the checksums of pages follow (page_sums.py)."""
+        shrink_summed_log(self.db, self.path, wait_s)
+
+    def _shrink_large_log(self) -> None:
+        """Move a log of MAX_LOG_BYTES; try seldom while a reader holds it back, because a try reads all of it."""
+        size = log_bytes(self.path)
+        if size <= max(MAX_LOG_BYTES, self._tried_log_bytes):
+            return
+        self.shrink_log()
+        left = log_bytes(self.path)
+        self._tried_log_bytes = left + MAX_LOG_BYTES // 4 if left > MAX_LOG_BYTES else 0
+
+    def check_pages(self) -> None:
+        """Raise CorruptFile if pages of the file do not match their checksums."""
+        if damaged := damaged_pages(self.path):
+            raise CorruptFile(self.path, damage_text(damaged))
+
+    @property
+    def captures(self) -> int:
+        """Number of visits whose answers are in the archive; counted where an older teia wrote the cell."""
+        if self._captures is None:
+            self.count_captures()
+        assert self._captures is not None
+        return self._captures
+
+    @captures.setter
+    def captures(self, number: int) -> None:
+        self._captures = number
+
+    def _had_capture(self, row_key: RowKey, time_s: float) -> bool:
+        """Tell whether a visit of this time is recorded with an answer in the archive."""
+        at = "slot = ? AND host_id = ? AND key = ? AND time_s = ?"
+        return self.row(f"SELECT 1 FROM visits WHERE {at} AND length > 0", *row_key, time_s) is not None  # noqa: S608
+
+    def count_captures(self) -> None:
+        """Count the captures anew, by their rows."""
+        self._captures = int(self.row("SELECT count(*) FROM visits WHERE length > 0")[0])
 
     @contextmanager
     def transaction(self) -> Iterator[FrontierCell]:
@@ -129,6 +195,7 @@ class FrontierCell(CellConnection):
         committed.
         """
         counters = (self._sequence, self.known, self.queued)
+        captures = (self._captures, self._stored_captures, self._has_counter)
         published, before = 0, self.db.total_changes
         try:
             if self.journal is not None:
@@ -149,9 +216,11 @@ class FrontierCell(CellConnection):
             # Only a commit that wrote something has overwritten the doubtful place.
             self.is_in_doubt = was_in_doubt and not has_changes
             self.changes = self.last_change()
+            self._shrink_large_log()
         except BaseException as error:
             # Memory follows the rollback: counters, host numbers and patterns.
             self._sequence, self.known, self.queued = counters
+            self._captures, self._stored_captures, self._has_counter = captures
             self._host_ids.clear()
             self.new_links.clear()
             if self.watch is not None:
@@ -175,6 +244,7 @@ class FrontierCell(CellConnection):
         """Apply records of the log to an older copy of the cell, in one transaction; call `on_record` after each."""
         assert isinstance(self.db, RecordingConnection)
         apply(self.db, records, on_record)
+        self._shrink_large_log()
 
     def note_seq(self, seq: int) -> None:
         """Store the number of the last record, if that was no change."""
@@ -442,7 +512,9 @@ class FrontierCell(CellConnection):
         is the first of its page, None if the page is not kept.
         """
         row_keys = [(slot_of(site_of(host)), settled.host_id, settled.queued.key) for settled, host in visits]
-        columns = "u.lane, u.rank, u.state, u.depth, p.digest, p.text_digest, p.file, p.offset, p.length"
+        columns = (
+            "u.lane, u.rank, u.state, u.depth, p.last_visit_s, p.digest, p.text_digest, p.file, p.offset, p.length"
+        )
         rows = self.look_up(row_keys, columns, "LEFT JOIN pages AS p USING (slot, host_id, key)")
         left, entered, states, shorter = [], [], [], []
         pages = _PageWrites()
@@ -453,7 +525,10 @@ class FrontierCell(CellConnection):
             if row is None:
                 firsts.append(None)
                 continue
-            lane, rank, state, depth, *before = row
+            lane, rank, state, depth, last_visit_s, *before = row
+            # Recorded before, by an import of the same record: then it is replaced, and is no further capture.
+            if last_visit_s is not None and last_visit_s >= settled.time_s:
+                self.captures -= self._had_capture(row_key, settled.time_s)
             item, failures = settled.queued, 0
             # A page of the REFRESH lane is DONE or FAILED while it waits; it leaves its lane below.
             if state == STATE_QUEUED:
@@ -478,6 +553,7 @@ class FrontierCell(CellConnection):
             states,
         )
         pages.write(self.db)
+        self.captures += pages.captures
         if shorter and not self.order.stores_trails:
             shorter_paths.add(self, shorter)
         return firsts
@@ -539,6 +615,18 @@ class FrontierCell(CellConnection):
 
     def _save_counters(self) -> None:
         self.set_meta({"sequence": self._sequence, "known": self.known, "queued": self.queued})
+        if self._captures != self._stored_captures:
+            self._save_captures()
+
+    def _save_captures(self) -> None:
+        """Store the counter of captures, unless older nodes of a cluster write the cell too, which do not keep it."""
+        if self.journal is None or self.journal.format >= NEW_NAMES_FORMAT:
+            self.set_meta({"captures": self._captures})
+            self._has_counter = True
+        elif self._has_counter:
+            self.delete_meta(["captures"])
+            self._has_counter = False
+        self._stored_captures = self._captures
 
 
 class _PageWrites:
@@ -549,17 +637,18 @@ class _PageWrites:
         self._new: list[tuple[object, ...]] = []
         self._visited: list[tuple[object, ...]] = []
         self._captured: list[tuple[object, ...]] = []
+        self.captures = 0
 
     def add(self, row_key: RowKey, settled: SettledVisit, page: PageRow, before: Sequence[Any]) -> bool:
         """Add a visit to the history, and update the page's row; return True if the page had none.
 
         `before` has the digests and the capture of the row. A page changed if the normalised text differs (F3), or the
         bytes where there is no text. A 304 and a first visit have nothing to compare: a 304 reports "unchanged" itself
-        and keeps the row; a first visit reports nothing. Nor does a visit that failed: the page of a 503 is in the
-        history and in the archive, but the row keeps the last good capture.
+        and keeps the row; a first visit reports nothing. Nor does a visit that failed: the page of a 503, or one that
+        has become too large, is in the history and in the archive, but the row keeps the last good capture.
         """
         archived, is_first = settled.archived, before[0] is None
-        failed = settled.state in {STATE_QUEUED, STATE_FAILED}
+        failed = settled.state in {STATE_QUEUED, STATE_FAILED} or settled.outcome == Outcome.TOO_LARGE
         # Texts are compared; bytes only where a page has no text.
         earlier = b"" if is_first else before[1] or before[0]
         is_other = page.status != NOT_MODIFIED and earlier != (page.text_digest or page.digest)
@@ -568,6 +657,7 @@ class _PageWrites:
         digest = before[0] if not is_first and page.status == NOT_MODIFIED else page.digest
         visit = (settled.time_s, settled.outcome, digest, changed, *archived, settled.visit_result)
         self._visits.append((*row_key, *visit))
+        self.captures += archived.length > 0
         if is_first:
             # The row names the record with the body. A failed first visit leaves a row without a capture.
             archived = settled.body_at if settled.body_at.file else archived

@@ -14,7 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from teia.sqlite import data_version, shrink_log, sqlite_errors
+from teia.sqlite import data_version, sqlite_errors
 from teia.urls import site_of, slot_of
 
 RowKey = tuple[int, int, int]
@@ -84,10 +84,6 @@ class CellConnection:
     def sort_on_disk(self) -> None:
         """Let large sorts of this connection use files instead of memory."""
         self.db.execute("PRAGMA temp_store = FILE")
-
-    def shrink_log(self, wait_s: float = 0.0) -> None:
-        """Truncate SQLite's log as far as readers and the disk allow."""
-        shrink_log(self.db, wait_s)
 
     def has_table(self, name: str) -> bool:
         """Tell whether a table exists: a cell that an older teia wrote, opened read-only, may lack one."""

@@ -51,7 +51,9 @@ MAX_PARTS = 100
 # Limit on an unpacked part: a broken message must not fill the memory.
 MAX_PART_BYTES = 64 << 20
 
-HOSTS, QUEUE = "hosts", "queue"
+HOSTS, QUEUE, VISITS = "hosts", "queue", "visits"
+VISIT_LENGTH = 9
+"""Column of `visits` with the length of the capture; 0 where nothing was archived."""
 
 Row = list[Any]  # Any: the types of SQLite
 
@@ -154,6 +156,7 @@ def send(cell: FrontierCell, site: str, to_cell: int, delays: Mapping[str, float
         if len(packed) > MAX_PACKED_BYTES:
             raise SiteTooLarge(f"{site} was not moved: one of its messages would have {len(packed):,} bytes")
         cell.journal.post(to_cell, packed)
+    cell.captures -= _captures_of(cell, site, names)
     _delete(cell, site, names)
     cell.known -= moved.urls
     cell.queued -= moved.queued
@@ -165,6 +168,11 @@ def _size_of(cell: FrontierCell, site: str, names: Mapping[int, str]) -> MovedSi
     slot = slot_of(site)
     queued = sum(int(cell.db.execute(sql, (slot, host_id, LANE_REFRESH)).fetchone()[0]) for host_id in names)
     return MovedSite(tuple(names.values()), urls_of(cell, site), queued)
+
+
+def _captures_of(cell: FrontierCell, site: str, names: Iterable[int]) -> int:
+    sql = "SELECT count(*) FROM visits WHERE slot = ? AND host_id = ? AND length > 0"
+    return sum(int(cell.row(sql, slot_of(site), host_id)[0]) for host_id in names)
 
 
 def _pieces(cell: FrontierCell, site: str, names: Mapping[int, str]) -> Iterator[list[tuple[str, list[Row]]]]:
@@ -244,11 +252,14 @@ def _numbers(cell: FrontierCell, names: Mapping[int, str]) -> dict[int, int]:
 
 
 def _add(cell: FrontierCell, table: str, rows: Sequence[Row]) -> None:
-    """Insert rows that the cell does not have; count the new URLs, and those that wait for a fetch."""
+    """Insert rows that the cell does not have; count the new URLs, those that wait for a fetch, and the captures."""
     if table == QUEUE:
         cell.queued += _insert(cell, table, [row for row in rows if row[2] != LANE_REFRESH])
         _insert(cell, table, [row for row in rows if row[2] == LANE_REFRESH])
         return
+    if table == VISITS:
+        cell.captures += _insert(cell, table, [row for row in rows if row[VISIT_LENGTH] > 0])
+        rows = [row for row in rows if row[VISIT_LENGTH] <= 0]
     added = _insert(cell, table, rows)
     if table == "urls":
         cell.known += added

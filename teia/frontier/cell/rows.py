@@ -55,7 +55,7 @@ class QueuedUrl:
     """One URL in a host's buffer. `lane` and `rank` are its place in the queue on disk; `since_s` is its arrival time.
 
     `digest`, `captured_s`, `file` and `offset` are those of the record that holds its body, if it was visited before;
-    `captured_url` is the URL of that record, if it is not the page's own.
+    `captured_url` is the URL of that record, if it is not the page's own. `simhash` is that of its last text, signed.
     """
 
     url: str
@@ -75,6 +75,7 @@ class QueuedUrl:
     captured_s: float = 0.0
     file: str = ""
     offset: int = 0
+    simhash: int = 0
     purpose: str = "page"
     origin: str = ""
     hint: Hint | None = None

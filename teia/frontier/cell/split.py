@@ -28,8 +28,8 @@ from teia.sqlite import sqlite_errors
 from teia.urls import site_of, slot_of
 
 SPLIT = "split "
-NOT_COPIED = ("archive", "records", "stored")
-"""Rows of `meta` about the archive, which stays, and its counts: the new cell begins with none."""
+NOT_COPIED = ("archive", "records", "stored", "captures")
+"""Rows of `meta` about the archive, which stays, and its counts; captures are counted when the new cell is opened."""
 
 
 def split_cells(cell: CellConnection) -> dict[int, int]:
@@ -61,6 +61,7 @@ def delete_slots(cell: FrontierCell, number: int, first: int, end: int, named: I
     cell.set_meta({f"{SPLIT}{number}": first})
     # Counted anew: deleting a range does not tell how many URLs of it were queued.
     known, (cell.known, cell.queued) = cell.known, _count(cell.db)
+    cell.count_captures()
     cell._host_ids.clear()
     return known - cell.known
 

@@ -16,7 +16,7 @@ BY_TIME = frozenset({LANE_DUE, LANE_REFRESH})
 _URL_COLUMNS = f"""
     u.depth, u.found_s, u.failures, u.hops, u.found_by, u.pattern,
     p.visits, p.etag, p.last_modified, iif(p.file = '', '', p.payload_digest), {CAPTURED_S}, p.file,
-    p.offset
+    p.offset, p.simhash
 """
 _ROWS = f"""
     SELECT u.tail, q.key, q.lane, q.rank, {_URL_COLUMNS}
@@ -117,6 +117,6 @@ def _queued(host: str, row: tuple[Any, ...]) -> QueuedUrl:
     tail, key, lane, rank, depth, found_s, failures, hops, found_by, pattern, *page = row
     # A URL that is scheduled by time waits since it became due, any other since it was found.
     since_s = rank / 1000 if lane in BY_TIME else float(found_s)
-    visits, *page_fields = page if page[0] is not None else (0, "", "", "", 0.0, "", 0)
+    visits, *page_fields = page if page[0] is not None else (0, "", "", "", 0.0, "", 0, 0)
     queue_fields, state = (key, lane, rank, depth, since_s), (visits, failures, hops, found_by, pattern)
     return QueuedUrl(url_from(host, tail), *queue_fields, *state, *page_fields)

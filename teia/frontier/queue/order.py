@@ -32,6 +32,8 @@ from dataclasses import dataclass, replace
 from math import log2
 from typing import NamedTuple
 
+from teia.config import extensions
+from teia.config.extensions import extension_names, load_extension
 from teia.config.sections import SydneySettings
 from teia.errors import ConfigError
 
@@ -237,12 +239,23 @@ PREFERRING: dict[str, Rank] = {breadth.name: _sydney, backlinks.name: _preferrin
 """Ranks of the orders that can be mixed with a preference; that of breadth has the same form as Sydney's."""
 
 
+def _offered_order(name: str) -> Order:
+    """Return the order that an installed package offers: a function of depth and in-links, smaller is sooner."""
+    rule = load_extension(extensions.ORDERS, name)
+    if rule is None:
+        raise ConfigError(
+            f"order = {name!r}: must be one of {', '.join((*ORDERS, *extension_names(extensions.ORDERS)))}"
+        )
+
+    def rank(depth: int, in_links: int, sequence: int, _score: int) -> int:
+        return (min(max(int(rule(depth, in_links)), 0), _MAX_DEPTH) << _SEQUENCE_BITS) | sequence
+
+    return Order(name, rank, rereads_buffers=True, depends_on_links=True)
+
+
 def order_named(name: str, settings: SydneySettings | None = None, prefer: Iterable[str] = ()) -> Order:
     """Return an order by its name on the command line, with the collection's settings where it has any."""
-    try:
-        order = ORDERS[name]
-    except KeyError:
-        raise ConfigError(f"order = {name!r}: must be one of {', '.join(ORDERS)}") from None
+    order = ORDERS.get(name) or _offered_order(name)
     if settings is not None and order.sample_size:
         order = replace(order, sample_size=settings.links, seed=settings.seed)
     if texts := sorted(prefer):

@@ -32,6 +32,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from teia.config import extensions
+from teia.config.extensions import load_extension
 from teia.errors import ConfigError
 from teia.frontier.rules.rule_lists import RuleTable, read_list
 from teia.lib.linearregex import any_of, compile_test, size_of
@@ -437,8 +439,13 @@ def _query(value: str) -> Test:
 
 
 def _python(value: str) -> Test:
-    """Import a function of the user's own. It is code the operator names, never text that came from the web."""
+    """Import a function of the user's own, or one that a package offers as `py:NAME`.
+
+    It is code the operator names, never text that came from the web.
+    """
     module, _, name = value.rpartition(".")
+    if not module and (offered := load_extension(extensions.SCOPE_RULES, value)) is not None:
+        return cast(Test, offered)
     try:
         function = getattr(importlib.import_module(module), name)
     except Exception as error:  # the module is the operator's own and may fail in any way when it is loaded

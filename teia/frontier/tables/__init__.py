@@ -4,6 +4,7 @@ pages         URLs, their pages and their visits
 page_changes  pages in the order of their last changes, for the index
 hosts         hosts, and how many URLs each has
 counts        counts for reports
+consistency   contradictions between the tables, for an audit
 captures      locations of captures in the archive
 pending_log   rows of the fetch log that are not yet in Parquet files
 """

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import NamedTuple
 
+from teia.frontier.cell import in_link_counts, revisits
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.connection import CellConnection
+from teia.frontier.cell.connection import CellConnection, RowKey
+from teia.frontier.cell.schema import STATE_EXCLUDED, STATE_QUEUED
+from teia.records import Outcome
 
 
 def archive_files(cell: CellConnection) -> list[str]:
@@ -16,6 +21,49 @@ def archive_files(cell: CellConnection) -> list[str]:
 def end_of_visits(cell: CellConnection, file: str) -> int:
     """Return the end of the last record of an archive file that a visit names; 0 if none does."""
     return int(cell.row("SELECT max(offset + length) FROM visits WHERE file = ?", file)[0] or 0)
+
+
+class CaptureRow(NamedTuple):
+    """A visit with a capture; `is_current` if readers of the page get this one, which a failed visit leaves so.
+
+    The row of the page names the record with the body, which may be of another page. So the last visit with the content
+    of that row is current as well.
+    """
+
+    time_s: float
+    digest: bytes
+    file: str
+    offset: int
+    length: int
+    is_current: int = 0
+
+
+def captures_by_page(cell: CellConnection) -> Iterator[tuple[RowKey, list[CaptureRow]]]:
+    """Yield the captures of each page, oldest first."""
+    sql = """
+        SELECT v.slot, v.host_id, v.key, v.time_s, v.digest, v.file, v.offset, v.length,
+            coalesce(p.file = v.file AND p.offset = v.offset, 0), coalesce(p.file <> '' AND p.digest = v.digest, 0)
+        FROM visits AS v LEFT JOIN pages AS p USING (slot, host_id, key) WHERE v.file <> ''
+        ORDER BY v.slot, v.host_id, v.key, v.time_s
+    """
+    for row_key, rows in groupby(cell.rows(sql), key=lambda row: (row[0], row[1], row[2])):
+        captures, last = list[CaptureRow](), -1
+        for number, (*fields, has_content) in enumerate(row[3:] for row in rows):
+            captures.append(CaptureRow(*fields))
+            last = number if has_content else last
+        if last >= 0:
+            captures[last] = captures[last]._replace(is_current=1)
+        yield row_key, captures
+
+
+def forget_captures(cell: FrontierCell, captures: Iterable[tuple[RowKey, float]]) -> None:
+    """Keep the visits of these times without their captures; inside a transaction."""
+    forgotten = cell.db.executemany(
+        "UPDATE visits SET file = '', offset = 0, length = 0"
+        " WHERE slot = ? AND host_id = ? AND key = ? AND time_s = ? AND length > 0",
+        [(*row_key, time_s) for row_key, time_s in captures],
+    )
+    cell.captures -= forgotten.rowcount
 
 
 def forget_lost(cell: FrontierCell, is_lost: Callable[[str, int, int], bool], now_s: float) -> tuple[int, int]:
@@ -41,4 +89,31 @@ def forget_lost(cell: FrontierCell, is_lost: Callable[[str, int, int], bool], no
                 " WHERE slot = ? AND host_id = ? AND key = ? AND time_s = ?",
                 row_key,
             )
+    cell.count_captures()
     return urls, visits
+
+
+def forget_page(cell: FrontierCell, row_key: RowKey) -> list[tuple[str, int]]:
+    """Exclude a URL and delete everything that its visits brought; inside a transaction.
+
+    The row of the page stays, without content, so that the index drops the page. Returns host and key of the URLs that
+    the page linked to.
+    """
+    revisits.withdraw(cell, row_key)
+    state, lane, rank = cell.row(
+        "SELECT state, lane, rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?", *row_key
+    )
+    if state == STATE_QUEUED:
+        cell.withdraw(*row_key, Outcome.OUT_OF_SCOPE, lane=lane, rank=rank)
+    else:
+        sql = "UPDATE urls SET state = ?, outcome = ? WHERE slot = ? AND host_id = ? AND key = ?"
+        cell.db.execute(sql, (STATE_EXCLUDED, Outcome.OUT_OF_SCOPE, *row_key))
+    for table in ("visits", "histories"):
+        cell.db.execute(f"DELETE FROM {table} WHERE slot = ? AND host_id = ? AND key = ?", row_key)  # noqa: S608
+    cell.db.execute(
+        "UPDATE pages SET digest = x'', text_digest = x'', simhash = 0, title = '', etag = '', last_modified = '',"
+        " redirect_to = '', canonical = '', payload_digest = '', file = '', offset = 0, length = 0, is_gone = 1"
+        " WHERE slot = ? AND host_id = ? AND key = ?",
+        row_key,
+    )
+    return in_link_counts.replace(cell, row_key, {}).gone

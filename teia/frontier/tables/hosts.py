@@ -46,6 +46,12 @@ def all_hosts(cell: CellConnection) -> Iterator[HostRow]:
         yield HostRow(*row)
 
 
+def hosts_of_domain(cell: CellConnection, domain: str) -> list[str]:
+    """Return the names of a domain's hosts: the domain itself and all names below it."""
+    sql = "SELECT name FROM hosts WHERE name = ?1 OR substr(name, -length(?1) - 1) = '.' || ?1"
+    return [name for (name,) in cell.rows(sql, domain)]
+
+
 def find(cell: CellConnection, host_id: int) -> HostRow | None:
     """Return the row of a host; None if it is unknown, or left with its site for another cell."""
     row = cell.row(f"SELECT {_COLUMNS} FROM hosts WHERE host_id = ?", host_id)  # noqa: S608  # our own names

@@ -73,6 +73,15 @@ def last_change_s(cell: CellConnection) -> float | None:
     return None if row is None else float(row[0])
 
 
+def pages_changed_after(cell: CellConnection, moment_s: float) -> Iterator[tuple[str, int]]:
+    """Yield (URL, key) of every page that changed after a moment or is gone, the last changes first."""
+    sql = f"""
+        SELECT h.name, u.tail, p.key FROM {_JOINED} WHERE p.last_change_s > ? OR p.is_gone ORDER BY p.change DESC
+    """  # noqa: S608  # our own text
+    for host, tail, key in cell.rows(sql, moment_s):
+        yield url_from(host, tail), key
+
+
 def count_indexable(cell: CellConnection, after: int, upto: int = LAST) -> int:
     """Return the number of pages that belong in the index, among those that changed behind one change up to another."""
     sql = f"SELECT count(*) FROM {_JOINED} WHERE p.change > ? AND p.change <= ? AND {_HAS_WORDS}"  # noqa: S608  # our text

@@ -136,6 +136,15 @@ def urls_of_host(cell: CellConnection, host: str, limit: int) -> list[str]:
     return [url_from(host, tail) for (tail,) in cell.rows(sql, host, limit)]
 
 
+def captured_urls(cell: CellConnection, host: str, limit: int) -> list[str]:
+    """Return URLs of a host that have a capture, at most so many."""
+    sql = """
+        SELECT u.tail FROM hosts AS h JOIN urls AS u USING (slot, host_id) JOIN pages AS p USING (slot, host_id, key)
+        WHERE h.name = ? AND p.file != '' LIMIT ?
+    """
+    return [url_from(host, tail) for (tail,) in cell.rows(sql, host, limit)]
+
+
 def urls_between(
     cell: CellConnection, host_id: int, host: str, first: int, last: int
 ) -> Iterator[tuple[str, int, int, int]]:

@@ -34,7 +34,7 @@ from teia.index.union import UnionReader
 from teia.indexer.process import COMMIT_PAGES
 from teia.lab.corpus.pages import Corpus
 from teia.search.rank.semantic import Models, save
-from teia.search.rank.train_semantic import MIN_PAGES, train
+from teia.search.rank.train_semantic import train
 
 VERSION = 1
 DESCRIPTION = "collection.json"
@@ -212,7 +212,7 @@ def _train(found: CorpusCollection, clock: Clock) -> float:
     started = clock.ticks_s()
     with closing(found.reader()) as reader:
         # A collection below the product's minimum of pages is trained too, for tests.
-        model = train(reader.all_entries, seed=found.record.seed, min_pages=min(MIN_PAGES, found.record.pages))
+        model = train(reader.all_entries, seed=found.record.seed)
     if model is not None:
         save(model, found.folder / "semantics", clock.now_s())
     return clock.ticks_s() - started

@@ -148,9 +148,9 @@ class ChangeHistories:
         process = POISSON if chance < self._poisson_below else PARETO if chance < self._pareto_below else REGULAR
         pace = numbers[1] / 0x100000000
         rate = self._zipf_rate(pace) if self._theta else self._slowest + (self._fastest - self._slowest) * pace
-        return process, rate * self._host_pace(host) if self._spread > 1.0 else rate, numbers[2], numbers[3:]
+        return process, rate * self.host_pace(host) if self._spread > 1.0 else rate, numbers[2], numbers[3:]
 
-    def _host_pace(self, host: int) -> float:
+    def host_pace(self, host: int) -> float:
         """Return the factor of a host's rates, drawn evenly on a logarithmic scale."""
         pace = self._pace_of_host.get(host)
         if pace is None:

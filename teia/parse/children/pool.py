@@ -184,20 +184,36 @@ class ChildPool:
         return tuple(child.pid for child in self._children if child.pid and not child.is_dying)
 
     async def start(self) -> None:
-        """Start the zygote, unless one was given, and its children; raise ParseError if the job cannot be imported."""
+        """Start the zygote, unless one was given, and its children; raise ParseError if the job cannot be imported.
+
+        A zygote that something kills before it is ready is replaced, like one that dies later.
+        """
+        try:
+            while not await self._has_started():
+                self._zygote = None
+        except BaseException:
+            await self.close()
+            raise
+        self._failed_starts = 0
+        self._watch = asyncio.get_running_loop().call_later(WATCH_S, self._watch_wall_time)
+        if self._control is None:  # it died between its first message and now, when no watch could replace it
+            self._start_again()
+
+    async def _has_started(self) -> bool:
+        """Wait until the zygote is ready; return False if it was killed, which is worth another try."""
         self._listen_to(self._zygote or ZygoteProcess.start(self._job))
         assert self._ready is not None
         try:
             await asyncio.wait_for(asyncio.shield(self._ready), START_S)
         except TimeoutError:
-            await self.close()
             raise ParseError(
                 f"parse processes did not start within {START_S:.0f} s; check the load of the machine"
             ) from None
         except ParseError:
-            await self.close()
-            raise
-        self._watch = asyncio.get_running_loop().call_later(WATCH_S, self._watch_wall_time)
+            if self._import_error or self._failed_starts >= MAX_FAILED_STARTS:
+                raise
+            return False
+        return True
 
     def submit(self, *parts: bytes, done: Done) -> None:
         """Queue a payload for the job; `done` is called once, later, with the answer or with `LostAnswer`.

@@ -16,7 +16,7 @@ from teia.clock import iso_utc
 from teia.parse.dates import parse_date
 from teia.parse.document import Document, Findings
 from teia.parse.extract import Element
-from teia.parse.html.directives import Directives, from_words
+from teia.parse.html.directives import TDM, Directives, from_words, tdm_reserved
 from teia.parse.html.links import LinkCollector, add_page_links, add_requisites
 from teia.parse.text.normal import one_line
 
@@ -82,6 +82,7 @@ def read_html(document: Document) -> Findings:
         links=links.links(),
         noindex=meta.directives.noindex,
         nofollow=meta.directives.nofollow,
+        reserved=meta.directives.reserved,
         truncated=document.losses + (("links",) if links.is_full else ()),
         images=count_images(document.payload),
         mail_links=len(links.base.mail_links),
@@ -102,6 +103,8 @@ def read_meta(elements: Iterable[Element], agent: str) -> MetaTags:
         name = (name or element.getattr("http-equiv", "")).strip().lower()[:100]
         if name in robots:
             found.directives |= from_words(content)
+        elif name == TDM:
+            found.directives |= tdm_reserved(content)
         # More are read than kept: dates and authors may stand behind many others.
         elif name and content and len(found.values) < 4 * MAX_METADATA:
             found.values.setdefault(name, one_line(content, MAX_VALUE_CHARS))

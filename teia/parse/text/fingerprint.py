@@ -28,14 +28,46 @@ class Fingerprints:
     simhash: int
 
 
-def fingerprints(payload: bytes, text: str, url: str = "", digest: str = "") -> Fingerprints:
-    """Return the fingerprints of a page; `digest` is that of the payload, if it is known already."""
+@dataclass(frozen=True, slots=True)
+class KnownText:
+    """Results of parsing the same body at another URL, which hold for an answer whose text has the same `outline`.
+
+    It takes as long to compute them as to extract the text. `language` is of a page that declares one itself.
+    """
+
+    url: str
+    language: str
+    text_digest: str
+    simhash: int
+    outline: int
+
+
+def fingerprints(
+    payload: bytes, text: str, url: str = "", digest: str = "", known: KnownText | None = None
+) -> Fingerprints:
+    """Return the fingerprints of a page; `digest` is that of the payload, and `known` of the text, if there are any."""
     digest = digest or hashlib.sha256(payload).hexdigest()
+    if known is not None and _has_same_simhash(text, url, known.url):
+        return Fingerprints(digest, known.text_digest, known.simhash)
     plain = normal_octets(text) if text else b""
     if not plain:
         return Fingerprints(digest, "", 0)
     text_digest = hashlib.sha256(plain).hexdigest()
     return Fingerprints(digest, text_digest, simhash(_without_address(plain, url)))
+
+
+def _has_same_simhash(text: str, url: str, other: str) -> bool:
+    """Tell whether a text surely has the same simhash at two URLs: they end alike, and the text shows neither of them.
+
+    False means that it may differ.
+    """
+    (_, host, _, path), (_, other_host, _, other_path) = split(url), split(other)
+    names = {each.rstrip("/").rpartition("/")[2] for each in (path, other_path)}
+    # Escapes and queries are left to `simhash`: few pages have them, and texts show them in several forms.
+    if host != other_host or len(names) > 1 or not {"%", "?"}.isdisjoint(path + other_path):
+        return False
+    octets = text.encode("utf-8", "replace").lower()
+    return path.lower().encode() not in octets and other_path.lower().encode() not in octets
 
 
 def without_address(plain: str, url: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from teia import urls
+from teia.lib.language_names import LANGUAGE_NAMES
 from teia.search.query.notes import NoteKind
 from teia.search.query.tree import MAX_PHRASE_WORDS, MAX_VALUE_CHARS, Ago, Moment
 from teia.search.query.words import folded, longest_indexed, words_of
@@ -26,6 +27,7 @@ TYPES: dict[str, tuple[str, ...]] = {
     "xml": ("text/xml", "application/xml"),
     "feed": ("application/rss+xml", "application/atom+xml", "application/rdf+xml"),
     "postscript": ("application/postscript",),
+    "book": ("application/epub+zip",),
     "word": (
         "application/msword",
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
@@ -45,14 +47,13 @@ TYPES: dict[str, tuple[str, ...]] = {
 """Short names for groups of media types that users consider one type."""
 
 _TYPE_NAMES = {name: name for name in TYPES} | {
+    "epub": "book", "livro": "book",
     "htm": "html", "xhtml": "html", "page": "html", "pagina": "html", "txt": "text", "texto": "text", "md": "markdown",
     "rss": "feed", "atom": "feed", "ps": "postscript", "doc": "word", "docx": "word", "odt": "word", "xls": "sheet",
     "xlsx": "sheet", "ods": "sheet", "planilha": "sheet", "ppt": "slides", "pptx": "slides", "odp": "slides",
 }  # fmt: skip
-_LANGUAGE_NAMES = {
-    "portuguese": "pt", "portugues": "pt", "por": "pt", "english": "en", "ingles": "en", "eng": "en",
-    "spanish": "es", "espanhol": "es", "espanol": "es", "spa": "es", "french": "fr", "frances": "fr", "fra": "fr",
-    "german": "de", "alemao": "de", "deutsch": "de", "deu": "de", "italian": "it", "italiano": "it", "ita": "it",
+_LANGUAGE_NAMES = {folded(name): code for code, names in LANGUAGE_NAMES.items() for name in names} | {
+    "por": "pt", "eng": "en", "espanol": "es", "spa": "es", "fra": "fr", "deutsch": "de", "deu": "de", "ita": "it",
 }  # fmt: skip
 _SWITCHES = {"on": True, "yes": True, "sim": True, "off": False, "no": False, "nao": False}
 _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "m": 30 * 24, "y": 365 * 24}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from teia.search.query.normal_form import Builder
@@ -39,6 +39,18 @@ def replace_word(query: Query, word: str, replacement: str) -> Query:
     """Return the query with another spelling of a word, as a suggestion; exact texts stay as they are."""
     new = next(iter(words_of(replacement)), word)
     return replace(query, clauses=_rebuild(query.clauses, word, new), notes=())
+
+
+def correct_words(query: Query, corrections: Mapping[str, str]) -> Query:
+    """Return the query with other spellings of its plain words; filters and words with a sign or quotes stay."""
+    builder = Builder()
+    for node in query.clauses.must:
+        builder.must(node)
+    for node in query.clauses.must_not:
+        builder.must_not(node)
+    for node in query.clauses.should:
+        builder.should(replace(node, text=corrections.get(node.text, node.text)) if isinstance(node, Word) else node)
+    return replace(query, clauses=builder.clauses(), notes=())
 
 
 def _rebuild(clauses: Clauses, word: str, replacement: str) -> Clauses:

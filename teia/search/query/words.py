@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 MAX_WORD_BYTES = 39
@@ -55,6 +55,11 @@ _LETTERS_WITHOUT_ACCENTS = str.maketrans(
 def words_of(text: str) -> tuple[str, ...]:
     """Return every word of a text, lower-case, accents kept, including those too long for the index."""
     return tuple(lowered(match.group()) for match in WORD.finditer(text))
+
+
+def replace_words(text: str, replacements: Mapping[str, str]) -> str:
+    """Return a text with other words for some of its words, which are given in lower case."""
+    return WORD.sub(lambda match: replacements.get(lowered(match.group()), match.group()), text)
 
 
 def is_indexed(word: str) -> bool:

@@ -6,7 +6,8 @@
     authority   0.05 for the first in a thousand by PageRank, two thirds of it in a hundred, one third in ten
     news        0.05 for a page of today, half of it for one a year old, and so on
     readable    1 for a page that can be read in a likely language of the query, down to 0.5
-    semantics   0.2 x similarity of query and page (semantic.py) x the best score; only where a model exists
+    semantics   similarity of the page to the query and to other good pages (semantic.py) x the best score; only
+                where a model exists
 
 The first 200 by text are put into this order; those behind keep the order of their text. So an answer does not
 depend on the number of results requested. Equal scores are ordered by the key of the URL, so that runs repeat.
@@ -46,7 +47,9 @@ class Weights:
     news: float = 0.05
     news_half_life_days: float = 365.0
     foreign: float = 0.5
-    semantics: float = 0.2
+    semantics: float = 0.4
+    feedback: float = 1.0
+    neighbours: float = 0.15
 
 
 class PagePriors(Protocol):
@@ -85,8 +88,8 @@ def merge_candidates(parts: Sequence[Candidates]) -> Candidates:
     return Candidates(sum(part.total for part in parts), rows)
 
 
-Similarity: TypeAlias = Callable[[Keys], Floats]
-"""Similarity of pages and the query, from -1 to 1."""
+Meaning: TypeAlias = Callable[[Keys, Floats], Floats]
+"""Addition to the scores of pages: from their keys and scores, both in shares of the best score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class Ranking:
     weights: Weights = field(default_factory=Weights)
     priors: PagePriors | None = None
 
-    def rank(self, found: Rows, languages: Shares, now_s: float, similarity: Similarity | None = None) -> Rows:
+    def rank(self, found: Rows, languages: Shares, now_s: float, meaning: Meaning | None = None) -> Rows:
         """Put the first candidates into their final order; the others follow unchanged. Return rows of RANKED."""
         weights, first = self.weights, min(len(found), RERANKED)
         # 1. Factors of the first candidates: authority, news, language.
@@ -110,9 +113,9 @@ class Ranking:
             found, rows, self._authority(keys), recency, likely, weights.authority, weights.news, weights.foreign
         )
         # 2. Semantics are added in proportion to the best score, so they weigh the same for every query.
-        if similarity is not None and first:
+        if meaning is not None and first and (most := float(rows["score"][:first].max())) > 0:
             best = rows[:first]
-            best["semantics"] = semantics = weights.semantics * best["score"].max() * similarity(keys)
+            best["semantics"] = semantics = most * meaning(keys, best["score"] / most)
             best["score"] += semantics
         # Scores never rise from one result to the next, though the results behind the first have no priors.
         order_by_score(rows, first)

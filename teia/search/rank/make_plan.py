@@ -61,7 +61,8 @@ def needed_counts(query: Query) -> CountsDemand:
     for leaf in tree.leaves(query.clauses):
         match leaf:
             case Word(text):
-                terms[term_of(text)] = None
+                # The word as it is written, too: a misspelling may have the stem of the right word.
+                terms |= {term_of(text): None, ("exact", folded_of(text)): None}
             case Prefix(text):
                 prefixes.update({folded_of(text): None} if folded_of(text) else {})
             case Phrase(words, joined):

@@ -4,11 +4,18 @@ Pages are rows of weighted stems. The hundred strongest axes of that matrix (a t
 contexts close together. A page's position on these axes takes two hundred bytes, and its similarity to a query is
 one product. It only re-orders the pages that the words have found (formula.py): as a search of its own it is weak.
 
-A model is trained from the pages of the index (train_semantic.py), in the background; until then, and for
-collections too small for it, there is none and nothing is added. Positions belong to one model: with another they
-would mean nothing.
+    addition = 0.4 x cosine of the page and the query + 0.15 x (mean score of similar pages - score)
 
-    FOLDER/current.json    the version in use
+- The query's position is that of its words and, with the same weight, of the ten best pages by text: feedback, which
+  needs no second search.
+- A page takes some of its score from the ten pages that are most similar to it among those found: pages on one
+  subject answer the same queries.
+
+A model is trained from the pages of the index (train_semantic.py), in the background; until then, and for
+collections too small for it, there is none and nothing is added. So it is where held-back titles are found worse with
+it. Positions belong to one model: with another they would mean nothing.
+
+    FOLDER/current.json    the version in use, and whether it is to be used
     FOLDER/<version>/      stems.txt, idfs.npy, axes.npy, keys.npy (sorted), places.npy
 """
 
@@ -21,6 +28,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,29 +36,53 @@ from numpy.typing import NDArray
 from teia.durable import disk_errors, write_atomically
 from teia.errors import CorruptFile
 from teia.search.query.analysis import stem_of
-from teia.search.rank.formula import Keys, Similarity
+from teia.search.rank.formula import Keys, Meaning, Weights
 from teia.search.rank.rows import Floats
 
 VERSION = 1
 CURRENT = "current.json"
+FEEDBACK_PAGES = 10
+NEIGHBOURS = 10
+
+Vectors: TypeAlias = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Axes, and the positions of stems and pages on them. `pages` is their number when the model was trained."""
+    """Axes, and the positions of stems and pages on them. `pages` is their number when the model was trained.
+
+    `is_helpful` is false if held-back titles were found worse with the model: then it adds nothing.
+    """
 
     stems: dict[str, int]
-    idfs: NDArray[np.float32]
-    axes: NDArray[np.float32]
+    idfs: Vectors
+    axes: Vectors
     keys: Keys
     vectors: NDArray[np.float16]
+    is_helpful: bool = True
 
     @property
     def pages(self) -> int:
         return len(self.keys)
 
-    def similarity(self, words: Iterable[str]) -> Similarity | None:
-        """Return the similarity of pages to these words; None if the model knows none of them."""
+    def meaning(self, words: Iterable[str], weights: Weights) -> Meaning | None:
+        """Return the additions to the scores of pages for these words; None if the model knows none of them."""
+        query = self.position_of(words) if self.is_helpful else None
+        if query is None:
+            return None
+
+        def add(keys: Keys, scores: Floats) -> Floats:
+            vectors, known = self.positions(keys)
+            added = np.zeros(len(keys))
+            added[known] = add_meaning(scores[known], vectors[known], query, weights)
+            # With 0, every page added since the training would fall behind the others.
+            added[~known] = np.median(added[known]) if known.any() else 0.0
+            return added
+
+        return add
+
+    def position_of(self, words: Iterable[str]) -> Vectors | None:
+        """Return the position of a query's words, of length 1; None if the model knows none of them."""
         counts = Counter(stem for word in words if (stem := stem_of(word)) in self.stems)
         if not counts:
             return None
@@ -58,19 +90,34 @@ class Model:
         weights = self.idfs[rows] * np.array(list(counts.values()), np.float32)
         vector = weights @ self.axes[rows]
         length = float(np.linalg.norm(vector))
-        if length == 0:
-            return None
-        return lambda keys: self._cosines(keys, vector / length)
+        return vector / length if length else None
 
-    def _cosines(self, keys: Keys, vector: NDArray[np.float32]) -> Floats:
-        """Return the cosines of pages; a page added after the training gets the median of the others."""
-        at = np.minimum(np.searchsorted(self.keys, keys), max(0, len(self.keys) - 1))
-        known = self.keys[at] == keys if len(self.keys) else np.zeros(len(keys), bool)
-        cosines = np.zeros(len(keys))
-        cosines[known] = self.vectors[at[known]].astype(np.float32) @ vector
-        # With 0, every page added since the training would fall behind the others.
-        cosines[~known] = np.median(cosines[known]) if known.any() else 0.0
-        return cosines
+    def positions(self, keys: Keys) -> tuple[Vectors, NDArray[np.bool_]]:
+        """Return the positions of pages, and which of the pages have one."""
+        if not len(self.keys):
+            return np.zeros((len(keys), 0), np.float32), np.zeros(len(keys), bool)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return self.vectors[at].astype(np.float32), self.keys[at] == keys
+
+
+def add_meaning(scores: Floats, pages: Vectors, query: Vectors, weights: Weights) -> Floats:
+    """Return the additions to scores, the best of which is about 1; `pages` and `query` are positions of length 1."""
+    # 1. The best pages show what the query means.
+    best = np.argsort(-scores, kind="stable")[:FEEDBACK_PAGES]
+    centre = scores[best] @ pages[best]
+    length = float(np.linalg.norm(centre))
+    meant = query + weights.feedback * centre / length if length else query
+    added: Floats = weights.semantics * (pages @ (meant / (float(np.linalg.norm(meant)) or 1.0)))
+    # 2. Each page takes a part of its score from the pages most similar to it.
+    likeness = np.maximum(pages @ pages.T, 0.0)
+    np.fill_diagonal(likeness, 0.0)
+    if len(scores) > NEIGHBOURS:
+        least = np.partition(likeness, -NEIGHBOURS, axis=1)[:, -NEIGHBOURS, None]
+        likeness[likeness < least] = 0.0
+    sums = likeness.sum(axis=1)
+    whole = scores + added
+    around = np.where(sums > 0, likeness @ whole / np.maximum(sums, 1e-9), whole)
+    return added + weights.neighbours * (around - whole)
 
 
 # ---- on disk --------------------------------------------------------------------------------------------------------
@@ -80,13 +127,14 @@ def save(model: Model, folder: Path, made_s: float) -> None:
     """Store a model in place of an existing one; readers see the old one or the new one."""
     name = f"{int(made_s * 1000):x}"
     version = folder / name
+    current = {"version": VERSION, "folder": name, "helpful": model.is_helpful}
     with disk_errors(folder, "written"):
         version.mkdir(parents=True, exist_ok=True)
         (version / "stems.txt").write_text("\n".join(model.stems), "utf-8")
         for part, file in _FILES.items():
             np.save(version / f"{file}.npy", getattr(model, part), allow_pickle=False)
         # Readers follow current.json, so it is written last, and old versions are deleted after it.
-        write_atomically(folder / CURRENT, json.dumps({"version": VERSION, "folder": name}).encode())
+        write_atomically(folder / CURRENT, json.dumps(current).encode())
         for other in folder.iterdir():
             if other.is_dir() and other.name != name:
                 shutil.rmtree(other, ignore_errors=True)
@@ -100,6 +148,7 @@ def load(folder: Path) -> Model | None:
         if current["version"] != VERSION:
             return None
         version = folder / str(current["folder"])
+        is_helpful = bool(current.get("helpful", True))
         stems = (version / "stems.txt").read_text("utf-8").split("\n")
         mapped = {
             part: np.load(version / f"{file}.npy", mmap_mode="r", allow_pickle=False) for part, file in _FILES.items()
@@ -108,7 +157,7 @@ def load(folder: Path) -> Model | None:
         return None
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise CorruptFile(path, f"the semantic model cannot be read ({error}); delete {folder}") from error
-    return Model({stem: row for row, stem in enumerate(stems)}, **mapped)
+    return Model({stem: row for row, stem in enumerate(stems)}, **mapped, is_helpful=is_helpful)
 
 
 _FILES = {"idfs": "idfs", "axes": "axes", "keys": "keys", "vectors": "places"}

@@ -24,6 +24,11 @@ def idf(pages_with: int, pages: int) -> float:
     return log(1 + (pages - pages_with + 0.5) / (pages_with + 0.5))
 
 
+def captured_until(schema: tantivy.Schema, moment_s: int) -> IndexQuery:
+    """Return a query for the pages whose indexed version was captured up to a second."""
+    return IndexQuery.range_query(schema, "visited_s", FieldType.Integer, None, moment_s)
+
+
 def page_count(searcher: tantivy.Searcher) -> int:
     """Return the number of pages, counted as tantivy counts a term's: with those deleted since the last merge."""
     return searcher.doc_freq("within", ROOT)
@@ -40,9 +45,19 @@ def every_page(schema: tantivy.Schema) -> IndexQuery:
 class Compiler:
     """Compiler of plans for one view of one index."""
 
-    def __init__(self, schema: tantivy.Schema, searcher: tantivy.Searcher, elsewhere: int = 0) -> None:
-        """Prepare a compiler; `elsewhere` is the number of pages on other machines (index/elsewhere.py)."""
+    def __init__(
+        self,
+        schema: tantivy.Schema,
+        searcher: tantivy.Searcher,
+        elsewhere: int = 0,
+        captured_until_s: int | None = None,
+    ) -> None:
+        """Prepare a compiler; `elsewhere` is the number of pages on other machines (index/elsewhere.py).
+
+        With `captured_until_s` queries find only pages whose indexed version was captured up to that second.
+        """
         self._schema = schema
+        self._captured_until_s = captured_until_s
         self._searcher = searcher
         self._pages = page_count(searcher) + elsewhere
         self._idfs: dict[tuple[str, str], float | None] = {}
@@ -50,6 +65,9 @@ class Compiler:
     def query(self, plan: Plan) -> IndexQuery:
         """Return the query of a whole plan: the scored part and the conditions."""
         clauses = [self._condition(each) for each in plan.conditions]
+        if self._captured_until_s is not None:
+            captured = captured_until(self._schema, self._captured_until_s)
+            clauses.append((Occur.Must, IndexQuery.const_score_query(captured, NO_SCORE)))
         if plan.scored is not None:
             scored = self._group(plan.scored)
             # A word that is required is on no page of this shard.

@@ -15,6 +15,7 @@ import numpy as np
 from teia.clock import Clock
 from teia.errors import IndexFailure
 from teia.index.entry import IndexEntry
+from teia.index.repeated import Lines
 from teia.lib.message import Message
 from teia.search.query import tree
 from teia.search.query.query_language import Shares, content_words, likely_languages, question_languages
@@ -33,6 +34,7 @@ from teia.search.rank.statistics import CountsDemand, Statistics, TermCounts
 from teia.search.serve.gateway import Gateway, StartedRequests, keys_by_shard
 from teia.search.serve.shards import Show
 from teia.search.serve.wire_format import unpack_received
+from teia.search.show.content import shown_title
 from teia.search.show.results import Facts, Hit, PageFacts
 from teia.search.show.snippets import Highlighter
 
@@ -201,9 +203,9 @@ class QueryExecution:
         return Candidates(everything.total, everything.rows[:limit])
 
     def rank(self, rows: Rows) -> Rows:
-        model = self.components.model()
-        similarity = model.similarity(wanted_words(self.query)) if model is not None else None
-        return self.components.ranking.rank(rows, self.languages, self._now_s, similarity)
+        model, ranking = self.components.model(), self.components.ranking
+        meaning = model.meaning(wanted_words(self.query), ranking.weights) if model is not None else None
+        return ranking.rank(rows, self.languages, self._now_s, meaning)
 
     def _list_by_date(self, rows: Rows) -> Rows:
         """Return pages of a query without words, the newest first and unscored."""
@@ -263,15 +265,15 @@ class QueryExecution:
     ) -> list[Hit]:
         """Return rows as hits to show; `pages` are their pages, if already requested."""
         entries = self._in_order(rows, pages or self.start_entries(rows))
-        facts = (
-            self.components.facts.facts({key: entry.url for key, entry in entries.items()})
-            if self.components.facts
-            else {}
-        )
+        source = self.components.facts
+        facts = source.facts({key: entry.url for key, entry in entries.items()}) if source else {}
+        repeated = source.repeated_lines({entry.host for entry in entries.values()}) if source else {}
         highlighter = self.highlighter()
         shown = zip(rows["key"].tolist(), rows["score"].tolist(), alike, strict=True)
         return [
-            _hit(rank, score, entries[key], others, facts.get(key, _NO_FACTS), highlighter)
+            make_hit(
+                rank, score, entries[key], others, highlighter, repeated.get(entries[key].host, _NO_LINES)
+            ).with_facts(facts.get(key, _NO_FACTS))
             for rank, (key, score, others) in enumerate(shown, start=first_rank)
             if key in entries
         ]
@@ -293,20 +295,24 @@ class QueryExecution:
 
 
 _NO_FACTS = Facts()
+_NO_LINES: Lines = frozenset()
 
 
-def _hit(rank: int, score: float, entry: IndexEntry, alike: int, facts: Facts, highlighter: Highlighter) -> Hit:
+def make_hit(
+    rank: int, score: float, entry: IndexEntry, alike: int, highlighter: Highlighter, repeated: Lines = _NO_LINES
+) -> Hit:
+    """Return a page as a hit; `repeated` are lines that other pages of its host have too."""
     return Hit(
         rank=rank,
         key=entry.key,
         url=entry.url,
         host=entry.host,
-        title=highlighter.whole(entry.title or entry.url),
-        snippet=highlighter.snippet(entry),
+        title=highlighter.whole(shown_title(entry, repeated)),
+        snippet=highlighter.snippet(entry, repeated),
         score=score,
         lang=entry.language,
         type=entry.media_type,
         date_s=entry.date_s,
         last_visit_s=entry.visited_s,
         alike=alike,
-    ).with_facts(facts)
+    )

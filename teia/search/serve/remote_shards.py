@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from teia.errors import IndexFailure
 from teia.index.elsewhere import Extent, sum_extents
 from teia.index.entry import IndexEntry
+from teia.index.repeated import Lines, unpack_lines
 from teia.search.query.tree import ExactText
 from teia.search.rank.formula import Candidates, Keys
 from teia.search.rank.plan import Plan
@@ -35,6 +36,8 @@ from teia.search.show.results import Facts
 
 MAX_CACHED = 20_000
 """Number of pages whose data is cached; up to twice as many."""
+
+MAX_CACHED_HOSTS = 2_000
 
 MARGIN_DEVIATIONS = 2.0
 """Standard deviations by which the number of pages a shard sends along exceeds its share of all pages."""
@@ -69,11 +72,12 @@ class _PageCache(Generic[Value]):
 
 @dataclass(slots=True)
 class ReceivedFacts:
-    """Data that shards sent along with their answers: their extents, and the ranks and facts of pages."""
+    """Data that shards sent along with their answers: their extents, ranks and facts of pages, lines of hosts."""
 
     extents: dict[str, Extent] = field(default_factory=dict)
     ranks: _PageCache[float] = field(default_factory=_PageCache)
     page_facts: _PageCache[Facts] = field(default_factory=_PageCache)
+    host_lines: dict[str, Lines] = field(default_factory=dict)
 
     def total_extent(self) -> Extent:
         """Return the extent of all shards together."""
@@ -86,6 +90,17 @@ class ReceivedFacts:
     def facts(self, urls: Mapping[int, str], /) -> Mapping[int, Facts]:
         """Implement `PageFacts` of search/show/results.py."""
         return dict(zip(urls, self.page_facts.get_all(urls, _NO_FACTS), strict=True))
+
+    def repeated_lines(self, hosts: Iterable[str], /) -> Mapping[str, Lines]:
+        """Implement `PageFacts` of search/show/results.py."""
+        # The dictionary is replaced and never emptied, so that other threads may store meanwhile.
+        known = self.host_lines
+        return {host: known[host] for host in hosts if host in known}
+
+    def store_lines(self, received: Mapping[str, bytes]) -> None:
+        if len(self.host_lines) > MAX_CACHED_HOSTS:
+            self.host_lines = {}
+        self.host_lines.update({host: unpack_lines(lines) for host, lines in received.items()})
 
 
 _NO_FACTS = Facts()
@@ -257,6 +272,7 @@ class RemoteShard:
         if pages is None:
             return {}
         self._received.page_facts.store((key, Facts(*facts)) for key, facts in pages.facts.items())
+        self._received.store_lines(pages.repeated)
         return pages.entries
 
     def _read_entries(self, batch: RequestBatch, keys: Sequence[int], octets: bytes) -> Mapping[int, IndexEntry]:

@@ -13,7 +13,7 @@ No typed text raises. A query has a second; shards that have not answered by the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -23,9 +23,12 @@ from teia.clock import Clock
 from teia.index.entry import IndexEntry
 from teia.lib.closing import Closing
 from teia.lib.message import Message
+from teia.search.query.canonical_text import render
 from teia.search.query.describe import describe
 from teia.search.query.parser import parse
+from teia.search.query.rewrite import correct_words
 from teia.search.query.tree import RESULT_WINDOW, Query
+from teia.search.query.words import replace_words
 from teia.search.rank.expansion import is_worth_offering
 from teia.search.rank.formula import Ranking
 from teia.search.rank.plan import AnyOf
@@ -52,7 +55,7 @@ class SearchOptions:
     `language` is the one the reader wants. Without it the query's words decide, and where they do not, the
     languages the reader is known to read, the best first (search/query/query_language.py). `expand` overrides the
     query's own setting, and `unwanted` are related words that the reader removed. `alike_to` is the URL of a result
-    whose group is shown.
+    whose group is shown. With `correct`, words that are certainly misspelt are searched as they were probably meant.
     """
 
     explain: bool = False
@@ -63,6 +66,7 @@ class SearchOptions:
     grouped: bool = True
     alike_to: str | None = None
     reader_languages: tuple[str, ...] = ()
+    correct: bool = True
 
 
 class Searcher(Closing):
@@ -134,9 +138,22 @@ class Searcher(Closing):
             hits = [msgspec.structs.replace(hit, explanation=reasons.get(hit.key)) for hit in hits]
         offered = spellings.collect()
         facet_counts = {} if facets is None else collect_facets(facets)
-        results = _answer(text, execution, found, hits, offered)
-        took_ms = 1000 * (self._components.clock.ticks_s() - began)
-        return replace(results, offset=first, facets=facet_counts, took_ms=took_ms)
+        results = replace(_answer(text, execution, found, hits, offered), offset=first, facets=facet_counts)
+        if options.correct and offered.corrections:
+            results = self._search_corrected(results, offered, n, options)
+        return replace(results, took_ms=1000 * (self._components.clock.ticks_s() - began))
+
+    def _search_corrected(self, results: Results, offered: Suggestions, n: int, options: SearchOptions) -> Results:
+        """Return the results of the corrected query, if it has any; `corrected` says so."""
+        corrected = _correct(results.query, offered.corrections)
+        if corrected == results.query:
+            return results
+        found = self._search(corrected, n, results.offset, replace(options, correct=False))
+        if not found.total:
+            return results
+        return replace(
+            found, query=results.query, corrected=corrected, suggestions=results.suggestions, missing=results.missing
+        )
 
     def search_among(self, text: str, keys: Sequence[int]) -> list[Hit] | None:
         """Return those of some pages that a search finds, not grouped, at most the window of results.
@@ -235,6 +252,13 @@ def _group_of(found: RankedPages, key: int) -> list[int]:
         return []
     leader = found.leaders[row_number]
     return [leader, *found.duplicates(leader)]
+
+
+def _correct(text: str, corrections: Mapping[str, str]) -> str:
+    """Return a query with its plain words corrected, as it was typed where that is possible."""
+    meant, corrected = correct_words(parse(text), corrections), replace_words(text, corrections)
+    # The same word may stand in a filter, too, in quotes or behind a sign, where it is meant as it is written.
+    return corrected if parse(corrected) == meant else render(meant)
 
 
 def _answer(

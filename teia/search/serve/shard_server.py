@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from teia.clock import Clock
 from teia.index.elsewhere import Extent, relative_difference, sum_extents
 from teia.index.entry import IndexEntry, pack_entry
+from teia.index.repeated import pack_lines
 from teia.index.union import UnionReader
 from teia.search.rank.formula import RERANKED, Candidates, Keys, PagePriors, Ranking
 from teia.search.rank.near_duplicates import leaders_of
@@ -158,7 +159,10 @@ class ShardServer:
             room -= len(octets)
         facts = self._facts.facts(urls)
         fact_rows = {key: (fact.last_visit_s, fact.backlinks, fact.fresh_probability) for key, fact in facts.items()}
-        return wire.EntriesReply(sent, fact_rows, [key for key in keys if key in found and key not in sent])
+        rest = [key for key in keys if key in found and key not in sent]
+        repeated = self._facts.repeated_lines({found[key][0].host for key in sent})
+        lines = {host: pack_lines(each) for host, each in repeated.items() if each}
+        return wire.EntriesReply(sent, fact_rows, rest, lines)
 
 
 class _ComputedPriors:

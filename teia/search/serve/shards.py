@@ -7,10 +7,10 @@ requests. The best pages are searched in the newest view of the index, everythin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Protocol
+from functools import partial, wraps
+from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 import tantivy
@@ -18,7 +18,7 @@ from tantivy import Occur
 from tantivy import Query as IndexQuery
 
 from teia.index.entry import IndexEntry, decode_entry, unpack_entry
-from teia.index.reader import Addresses, IndexReader
+from teia.index.reader import Addresses, DamagedIndex, IndexReader, name_panics
 from teia.index.union import UnionReader
 from teia.search.query.analysis import folded_of
 from teia.search.query.tree import ExactText
@@ -100,12 +100,38 @@ class Shard(Protocol):
         """Return the words at edit distance 1 or 2 from each word, and their numbers of pages; all folded."""
 
 
-class LocalShard:
-    """The cells of this machine; threads may share it."""
+Call = TypeVar("Call", bound=Callable[..., Any])
 
-    def __init__(self, name: str, reader: IndexReader) -> None:
+
+def around_damage(method: Call) -> Call:
+    """Decorate a method of a local shard: where it meets a damaged file, it runs again without the cells that have one.
+
+    Files are checked only then: reading all of them takes longer than a query.
+    """
+
+    @wraps(method)
+    def call(shard: LocalShard, *arguments: Any) -> Any:
+        try:
+            with name_panics():
+                return method(shard, *arguments)
+        except DamagedIndex:
+            if not shard.reader.leave_damaged_out():
+                raise
+            return method(shard, *arguments)
+
+    return cast("Call", call)
+
+
+class LocalShard:
+    """The cells of this machine; threads may share it.
+
+    With `captured_until_s` it has only the pages whose indexed version was captured up to that second.
+    """
+
+    def __init__(self, name: str, reader: IndexReader, captured_until_s: int | None = None) -> None:
         self._name = name
-        self._reader = reader
+        self._captured_until_s = captured_until_s
+        self.reader = reader
         self._schema = reader.schema
         # Replaced as a whole and never changed in place: threads read it without a lock.
         self._recent_searches: tuple[tuple[tantivy.Searcher, list[int], list[tantivy.DocAddress]], ...] = ()
@@ -116,14 +142,15 @@ class LocalShard:
 
     @property
     def cells(self) -> int:
-        return self._reader.cells if isinstance(self._reader, UnionReader) else 1
+        return self.reader.cells if isinstance(self.reader, UnionReader) else 1
 
     @property
     def omitted_cells(self) -> Mapping[str, str]:
-        return dict(self._reader.omitted_cells) if isinstance(self._reader, UnionReader) else {}
+        return dict(self.reader.omitted_cells) if isinstance(self.reader, UnionReader) else {}
 
+    @around_damage
     def counts(self, demand: CountsDemand) -> TermCounts:
-        searcher = self._reader.last_searcher()
+        searcher = self.reader.last_searcher()
         return TermCounts(
             {term: searcher.doc_freq(*term) for term in demand.terms},
             {prefix: self._completions(searcher, prefix) for prefix in demand.prefixes},
@@ -142,8 +169,9 @@ class LocalShard:
             having = IndexQuery.term_query(self._schema, "exact", folded_of(word))
         return _aggregate(searcher, having, {"lang": "lang"}, MAX_LANGUAGES)["lang"]
 
+    @around_damage
     def candidates(self, plan: Plan, limit: int, _: Show | None = None) -> Candidates:
-        searcher = self._reader.searcher()
+        searcher = self.reader.searcher()
         query = self._compiler(searcher).query(plan)
         # Filters without words give no score: the newest pages come first.
         by_date = "date_s" if plan.scored is None else None
@@ -156,8 +184,8 @@ class LocalShard:
         return make_candidates(total, hits, *columns)
 
     def _compiler(self, searcher: tantivy.Searcher) -> Compiler:
-        elsewhere = self._reader.elsewhere.pages if isinstance(self._reader, UnionReader) else 0
-        return Compiler(self._schema, searcher, elsewhere)
+        elsewhere = self.reader.elsewhere.pages if isinstance(self.reader, UnionReader) else 0
+        return Compiler(self._schema, searcher, elsewhere, self._captured_until_s)
 
     def _cache_addresses(
         self, searcher: tantivy.Searcher, keys: list[int], addresses: list[tantivy.DocAddress]
@@ -176,26 +204,29 @@ class LocalShard:
                 found |= {key: address for key, address in zip(known, addresses, strict=True) if key in wanted}
         return found
 
+    @around_damage
     def entries(self, keys: Sequence[int]) -> Mapping[int, IndexEntry]:
-        searcher = self._reader.last_searcher()
-        return self._reader.entries(searcher, keys, self._cached_addresses(searcher, keys))
+        searcher = self.reader.last_searcher()
+        return self.reader.entries(searcher, keys, self._cached_addresses(searcher, keys))
 
+    @around_damage
     def packed_entries(self, keys: Sequence[int]) -> Mapping[int, tuple[IndexEntry, bytes]]:
         """Like `entries`, each with its bytes as the index holds them."""
-        searcher = self._reader.last_searcher()
+        searcher = self.reader.last_searcher()
         found = (
             (unpack_entry(each), each)
-            for each in self._reader.packed_entries(searcher, keys, self._cached_addresses(searcher, keys))
+            for each in self.reader.packed_entries(searcher, keys, self._cached_addresses(searcher, keys))
         )
         return {entry.key: (entry, octets) for entry, octets in found}
 
+    @around_damage
     def filter_exact(self, keys: Sequence[int], texts: Sequence[ExactText], _: Show | None = None) -> ExactMatches:
         wanted = [ExactSpelling(each.text) for each in texts if not each.excluded]
         unwanted = [ExactSpelling(each.text) for each in texts if each.excluded]
         first_words = [each.octets for each in wanted]
         found: list[int] = []
-        searcher = self._reader.last_searcher()
-        for octets in self._reader.encoded_entries(searcher, keys, self._cached_addresses(searcher, keys)):
+        searcher = self.reader.last_searcher()
+        for octets in self.reader.encoded_entries(searcher, keys, self._cached_addresses(searcher, keys)):
             if not all(word in octets for word in first_words):  # as with most pages, which need not be decoded
                 continue
             entry = decode_entry(octets)
@@ -204,12 +235,14 @@ class LocalShard:
                 found.append(entry.key)
         return ExactMatches(found)
 
+    @around_damage
     def facets(self, plan: Plan) -> FacetCounts:
-        searcher = self._reader.last_searcher()
+        searcher = self.reader.last_searcher()
         return _aggregate(searcher, self._compiler(searcher).query(matching(plan)), FACETS, FACET_VALUES)
 
+    @around_damage
     def leaf_scores(self, plan: Plan, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        searcher = self._reader.last_searcher()
+        searcher = self.reader.last_searcher()
         compiler = self._compiler(searcher)
         queries = [compiler.leaf(leaf) for leaf in leaves(plan.scored)] if plan.scored is not None else []
         return {key: [self._score(searcher, key, query) for query in queries] for key in keys}
@@ -222,8 +255,9 @@ class LocalShard:
         hits = searcher.search(IndexQuery.boolean_query([(Occur.Must, this), (Occur.Must, query)]), limit=1).hits
         return float(hits[0][0]) if hits else 0.0
 
+    @around_damage
     def similar_words(self, words: Sequence[str], distance: int) -> Mapping[str, Mapping[str, int]]:
-        searcher = self._reader.last_searcher()
+        searcher = self.reader.last_searcher()
         count = partial(searcher.doc_freq, "exact")
         beginning = partial(searcher.terms_with_prefix, "exact", limit=MAX_COMPARED)
         return {

@@ -3,7 +3,7 @@
 Everything is MessagePack, checked against these types where it is read. No answer is larger than
 `MAX_ANSWER_BYTES`: pages that do not fit are requested again, and the text of one that would not fit alone is cut.
 With its best pages a shard sends their PageRank percentiles, and with pages the facts of its frontier, so that the
-gateway needs no files of the collection.
+gateway needs no files of the collection. The lines that their hosts repeat (index/repeated.py) come with them.
 
 A change here, or in plan.py, requires a new version of the cluster's messages (messages.py).
 """
@@ -111,11 +111,12 @@ class CountsReply(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EntriesReply(msgspec.Struct, frozen=True, array_like=True):
-    """Packed entries by key; their facts, where known; the keys that did not fit."""
+    """Packed entries by key; their facts, where known; the keys that did not fit; the lines that hosts repeat."""
 
     entries: dict[int, bytes]
     facts: dict[int, tuple[float | None, int | None, float | None]]
     rest: list[int]
+    repeated: dict[str, bytes]
 
 
 class CandidatesReply(msgspec.Struct, frozen=True, array_like=True):

@@ -2,6 +2,7 @@
 
 results      results with all their fields
 snippets     passages that show why a page was found
+content      content told from navigation; titles
 marks        find and mark words in a text
 _marks       its loops, compiled
 facets       counts by host, language, type, year

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import msgspec
 
 from teia.clock import iso_utc
+from teia.index.repeated import Lines
 from teia.lib.message import Message
 from teia.search.show.snippets import Snippet
 from teia.search.show.spelling import Suggestion
@@ -30,10 +31,13 @@ class Facts:
 
 
 class PageFacts(Protocol):
-    """Source of facts about pages that the index lacks: the frontier."""
+    """Source of facts about pages and hosts that the index lacks: the frontier, and the lines that hosts repeat."""
 
     def facts(self, urls: Mapping[int, str], /) -> Mapping[int, Facts]:
         """Return the facts of pages, given by key and URL; unknown ones may be left out."""
+
+    def repeated_lines(self, hosts: Iterable[str], /) -> Mapping[str, Lines]:
+        """Return the lines that pages of these hosts repeat; hosts without any may be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,8 @@ class Results:
     """The answer to a query.
 
     `total` counts all matching pages, shown or not; where shards are silent, or a text had to match exactly, there
-    may be more (`is_partial`). `languages` are the likely ones of the query, the likeliest being 1.
+    may be more (`is_partial`). `languages` are the likely ones of the query, the likeliest being 1. `corrected` is the
+    query that was searched, if words of the typed one were misspelt.
     """
 
     query: str
@@ -142,6 +147,7 @@ class Results:
     shards_queried: int = 0
     shards_answered: int = 0
     took_ms: float = 0.0
+    corrected: str = ""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -151,6 +157,7 @@ class Results:
     def as_json(self) -> dict[str, Any]:
         return {
             "query": self.query,
+            "corrected": self.corrected or None,
             "understood": self.understood,
             "total": self.total,
             "is_partial": self.is_partial,

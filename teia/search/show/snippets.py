@@ -18,16 +18,23 @@ from html import escape
 import msgspec
 
 from teia.index.entry import IndexEntry
+from teia.index.repeated import Lines
 from teia.search.query.analysis import folded_of, stem_of
 from teia.search.query.words import WORD
 from teia.search.show._marks import best_mark, folded_octets, parts_of, without_overlaps, word_marks
+from teia.search.show.content import PILCROW, PROSE_CHARS, LineKind, PageLines
 from teia.search.show.marks import MAX_MARKS, Mark, Part, beginnings
 
 LOOKED_AT_CHARS = 65_536
 SNIPPET_CHARS = 240
 LEAD_CHARS = 60
+SENTENCE_LEAD_CHARS = 110
+"""Greatest distance to the beginning of a sentence that is shown from there."""
+
 MAX_TITLE_CHARS = 300
 PHRASE_WEIGHT = 2.0
+HEADING_WORTH = 0.6
+"""Weight of a word in a shorter line: a heading names a subject, a sentence says something about it."""
 
 _ELLIPSIS = "…"
 _BLANKS = re.compile(r"\s+")
@@ -73,15 +80,41 @@ class Highlighter:
             if len(words) > 1
         ]
 
-    def snippet(self, entry: IndexEntry) -> Snippet:
-        """Return the best window of a page's text; if it has none of the query's words, the page's description."""
+    def snippet(self, entry: IndexEntry, repeated: Lines = frozenset()) -> Snippet:
+        """Return the best passage of a page: content before its description, and both before navigation.
+
+        `repeated` are the lines that other pages of its host have too.
+        """
         text = entry.text[:LOOKED_AT_CHARS]
+        lines = PageLines(text, entry, repeated)
         marks = self.marks(text)
-        if not marks:
-            description = self.marks(entry.description)
-            if description or entry.description:
-                text, marks = entry.description, description
-        return make_snippet(text, marks, *window(text, marks))
+        places = [(mark, *lines.bounds(mark[0])) for mark in marks]
+        found = [_weighed(mark, end - start) for mark, start, end in places if not lines.kind(start, end)]
+        if found:
+            return self._passage(text, marks, window(text, found), lines, LineKind.CONTENT)
+        description = self.marks(entry.description)
+        first, is_sentence = _first_sentence(text, lines)
+        if description or (entry.description and not is_sentence):
+            return make_snippet(entry.description, description, *window(entry.description, description))
+        # Words of the query in lists alone: a sentence says more of the page, and a page of lists shows them.
+        listed = [mark for mark, start, end in places if lines.kind(start, end) <= LineKind.LIST]
+        bounds = window(text, listed) if listed and not is_sentence else (first, cut_at(text, first + SNIPPET_CHARS))
+        return self._passage(text, marks, bounds, lines, LineKind.CONTENT if is_sentence else LineKind.LIST)
+
+    def _passage(
+        self, text: str, marks: list[Mark], bounds: tuple[int, int], lines: PageLines, worst: LineKind
+    ) -> Snippet:
+        """Return the text in a window, without lines of worse kinds; lines behind it take their place."""
+        start, end = bounds
+        pieces, after, is_changed = _content(text, start, lines, worst)
+        if not pieces or (not is_changed and after >= end):
+            return make_snippet(text, marks, start, end)
+        passage = "\n".join(pieces)
+        passage = passage[: cut_at(passage, SNIPPET_CHARS)]
+        # A line end at an edge stands for the rest of the page, which `make_snippet` shows by dots.
+        before, behind = "\n" if start else "", "\n" if after < len(text) else ""
+        whole = f"{before}{passage}{behind}"
+        return make_snippet(whole, self.marks(whole), len(before), len(before) + len(passage))
 
     def whole(self, text: str) -> Snippet:
         """Return a short text as a whole, such as a title."""
@@ -161,12 +194,53 @@ def window(text: str, marks: list[Mark], chars: int = SNIPPET_CHARS) -> tuple[in
     return start, cut_at(text, start + chars)
 
 
+def _weighed(mark: Mark, line_chars: int) -> Mark:
+    """Return a mark with the weight that it has in a line of this length."""
+    start, end, number, weight = mark
+    return mark if line_chars >= PROSE_CHARS else (start, end, number, weight * HEADING_WORTH)
+
+
+def _content(text: str, start: int, lines: PageLines, worst: LineKind) -> tuple[list[str], int, bool]:
+    """Return enough lines from a place on, but none of a worse kind; where they end; and whether any was changed."""
+    pieces: list[str] = []
+    chars, is_changed, at = 0, False, start
+    while at < len(text) and chars < SNIPPET_CHARS:
+        line_start, line_end = lines.bounds(at)
+        if lines.kind(line_start, line_end) > worst:
+            is_changed = True
+        else:
+            line = text[at:line_end]
+            piece = line.rstrip().removesuffix(PILCROW).rstrip()
+            is_changed = is_changed or PILCROW in line[len(piece) :]
+            pieces.append(piece)
+            chars += len(piece) + 1
+        at = line_end + 1
+    return pieces, min(at, len(text)), is_changed
+
+
+def _first_sentence(text: str, lines: PageLines) -> tuple[int, bool]:
+    """Return the start of the first line of content that is long enough for a sentence, and True.
+
+    Without one, return the start of the first line that the site does not repeat, and False.
+    """
+    for start, end in lines.long_lines():
+        if lines.kind(start, end) is LineKind.CONTENT:
+            return start, True
+    at = 0
+    while at < len(text):
+        start, end = lines.bounds(at)
+        if lines.kind(start, end) <= LineKind.LIST:
+            return start, False
+        at = end + 1
+    return 0, False
+
+
 def _lead(text: str, at: int) -> int:
     """Return a start that shows a place in its sentence: the sentence's beginning, or some words before."""
     earliest = max(0, at - LEAD_CHARS)
     if earliest == 0:
         return 0
-    ends = [match.end() for match in _SENTENCE_END.finditer(text, earliest, at)]
+    ends = [match.end() for match in _SENTENCE_END.finditer(text, max(0, at - SENTENCE_LEAD_CHARS), at)]
     if ends:
         return ends[-1]
     blank = _BLANKS.search(text, earliest, at)

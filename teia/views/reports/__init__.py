@@ -11,6 +11,7 @@ hosts      servers one by one
 identities servers that answer by the client's identity
 links      references
 outcomes   outcomes of all URLs (T8)
+permissions directives of pages: noindex, noarchive and others
 servers    documents by server
 source     the data that every report reads
 space      bytes by place

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from teia.config import extensions
+from teia.config.extensions import extension_names, load_extension
+from teia.errors import UsageError
+from teia.lib.message import Message
 from teia.views.reports.coverage import coverage
 from teia.views.reports.duplicates import duplicates
 from teia.views.reports.errors import errors
@@ -13,6 +17,7 @@ from teia.views.reports.hosts import hosts
 from teia.views.reports.identities import identities
 from teia.views.reports.links import links
 from teia.views.reports.outcomes import outcomes
+from teia.views.reports.permissions import permissions
 from teia.views.reports.servers import servers
 from teia.views.reports.source import Source
 from teia.views.reports.space import space
@@ -53,7 +58,19 @@ REPORTS: dict[str, Callable[[Source, int], DataclassInstance]] = {
     "traps": traps,
     "duplicates": duplicates,
     "identities": identities,
+    "permissions": permissions,
 }
+
+
+def find_report(name: str) -> Callable[[Source, int], DataclassInstance]:
+    """Return a report of ours, or one that an installed package offers; UsageError if there is none of this name."""
+    found: Callable[[Source, int], DataclassInstance] | None = REPORTS.get(name) or load_extension(
+        extensions.REPORTS, name
+    )
+    if found is None:
+        names = ", ".join((*REPORTS, *extension_names(extensions.REPORTS)))
+        raise UsageError(Message("unknown report {name!r}; available: {names}", name=name[:100], names=names))
+    return found
 
 
 def unit_of(name: str) -> str:

@@ -14,7 +14,7 @@ from teia.collections.control_file import CrawlReports
 from teia.config.sections import RefreshSettings
 from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
 from teia.crawler.keep_fresh.apply_signals import without_sources
-from teia.crawler.keep_fresh.crawl_budget import CrawlBudget, HostDemand, HostTerms, PacedHost, measure_demand
+from teia.crawler.keep_fresh.crawl_budget import CrawlBudget, HostDemand, PacedHost
 from teia.crawler.keep_fresh.estimate import FIRST_KEY, CommonKnowledge, HostKnowledge, HostRecords, common_of_cells
 from teia.crawler.keep_fresh.freshness import (
     FreshnessBound,
@@ -29,13 +29,13 @@ from teia.crawler.keep_fresh.observe import decode_errors
 from teia.crawler.keep_fresh.weights import weigher
 from teia.errors import TeiaError
 from teia.frontier.cell import histories, revisits
-from teia.frontier.tables.hosts import find as find_host
 from teia.lib.message import Message
 from teia.refresh.demand import level_of, price_at
 from teia.refresh.history import DAY_S
 from teia.refresh.priors import LONGEST_S
 from teia.refresh.trust import Trust
 from teia.urls import site_of, slot_of
+from teia.views.host_budget import RunningBudget, demand_of_host
 from teia.views.reports.source import OpenCell, Source
 
 PART = 50_000
@@ -219,24 +219,14 @@ def _divide_budget(
             hosts[host] = demand
             budget.set_demand(PacedHost(0.0), demand, has_new=False)
     budget.solve(now_s)
-    price_hours = _running_price_hours(source)
+    running = RunningBudget.read(source.control, source.collection)
     terms = budget.terms
-    if price_hours is not None:
-        terms = replace(terms, level=level_of(price_hours * 3_600.0))
+    if running is not None:
+        terms = replace(terms, level=level_of(running.price_hours * 3_600.0))
     assert terms.level is not None
     least = 1.0 / LONGEST_S
     planned = {host: max(terms.allot(each, has_new=False).requests_per_s, least) for host, each in hosts.items()}
     return BudgetReport(settings.budget, settings.budget_unit, round(price_at(terms.level) / 3_600.0, 6)), planned
-
-
-def _running_price_hours(source: Source) -> float | None:
-    with suppress(TeiaError, sqlite3.Error):
-        if source.control.exists():
-            with CrawlReports(source.control) as reports:
-                run = reports.running_crawl(source.collection)
-                figures = {} if run is None else run.account.get("freshness") or {}
-                return figures.get("price_hours")
-    return None
 
 
 def _demand_of(
@@ -252,14 +242,7 @@ def _demand_of(
     """Return what a host could use of a budget; of a large host, by a part of its pages."""
     host_key = (slot_of(site_of(host)), host_id)
     for rows in _parts(cell, host_key):
-        pages = HostRecords.read(cell.frontier, host_key, rows, now_s, weigh)
-        made = HostKnowledge.learn(cell.frontier, host_key, pages, common)
-        found = made.estimate(cell.frontier, host_key, pages, now_s)
-        row = find_host(cell.frontier, host_id)
-        in_bytes = settings.budget_unit == "bytes" and row is not None and row.requests > 0
-        cost = max(row.bytes / row.requests, 1.0) if in_bytes and row is not None else 1.0
-        terms = HostTerms(slot_s, revisits.count_captured(cell.frontier, *host_key) / len(rows), cost)
-        return measure_demand(found.columns, found.found.mean, found.priors, terms, settings, now_s)
+        return demand_of_host(cell.frontier, host_key, rows, slot_s, settings, weigh, common, now_s)
     return None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from teia.collections.settings import saved
 from teia.config.sections import Config
@@ -19,7 +19,9 @@ from teia.crawler.fetch_rows import log_part
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.tables.counts import LISTED_REFUSALS
 from teia.store.root import CellFolder, Root
-from teia.store.sql import FetchLog
+
+if TYPE_CHECKING:
+    from teia.store.sql import FetchLog
 
 Key = TypeVar("Key")
 ANSWERED = (
@@ -84,6 +86,8 @@ def snapshot(root: Root, collection: str) -> Iterator[tuple[OpenCell, ...]]:
 @contextmanager
 def open_source(root: Root, collection: str) -> Iterator[Source]:
     """Open a collection for reports."""
+    from teia.store.sql import FetchLog  # loads DuckDB and Arrow, and many processes import reports and read none
+
     config = saved(root, collection).config
     with snapshot(root, collection) as cells, FetchLog(log_parts(cells)) as log:
         yield Source(log, cells, config, root.collection(collection).ranks, collection, root.control)

@@ -2,7 +2,7 @@
 
 Only the owner of the file may read it. Passwords are stored as argon2id hashes. Sessions and tokens are random, and the
 database holds only their SHA-256, so a reader of the file cannot sign in with it. There is no built-in password: the
-server prints an invitation for the first user when it starts. An invitation works once, for ten minutes.
+server prints an invitation for the first user when it starts. An invitation works once, for a limited time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from teia.config.load import toml_value
 from teia.durable import disk_errors
 from teia.errors import StoreError, UsageError
 from teia.lib.message import Message, decoded, encoded
-from teia.sqlite import LIMIT_LOG
+from teia.sqlite import LIMIT_LOG, PRIVATE, back_up, copy_before, sqlite_errors
 from teia.web import limits
 from teia.web.access.roles import ALL_SCOPES, Role, TokenScope
 
@@ -112,11 +112,15 @@ class Accounts:
         # Created with its mode before SQLite opens it: SQLite would leave it readable by other users.
         with disk_errors(path, "opened"):
             os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        self._path = path
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute(LIMIT_LOG)
-        if self._version != VERSION:
-            self._migrate(path)
+        with sqlite_errors(path):
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute(LIMIT_LOG)
+            if (version := self._version) != VERSION:
+                if 0 < version < VERSION:
+                    back_up(self._db, copy_before(path, version), PRIVATE)
+                self._migrate(path)
 
     @property
     def _version(self) -> int:
@@ -138,7 +142,7 @@ class Accounts:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
+        with self._lock, sqlite_errors(self._path):
             # IMMEDIATE takes the write lock now: no other server can change what the transaction reads.
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -152,11 +156,11 @@ class Accounts:
 
     def _store_last_seen(self, sql: str, *values: Any) -> None:
         """Store the time of the last request; ignore a full disk, so that users can still sign in."""
-        with suppress(sqlite3.OperationalError), self._transaction() as db:
+        with suppress(StoreError), self._transaction() as db:
             db.execute(sql, values)
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._lock:
+        with self._lock, sqlite_errors(self._path):
             return self._db.execute(sql, values).fetchall()
 
     # ---- people -----------------------------------------------------------------------------------------------------
@@ -165,12 +169,12 @@ class Accounts:
     def is_empty(self) -> bool:
         return not self._rows("SELECT 1 FROM users LIMIT 1")
 
-    def invite(self, role: Role) -> str:
-        """Return a code with which one person can create an account of this role, once, within ten minutes."""
+    def invite(self, role: Role, life_s: float = limits.INVITATION_S) -> str:
+        """Return a code with which one person can create an account of this role, once, within `life_s`."""
         code = secrets.token_urlsafe(18)
         with self._transaction() as db:
             db.execute("DELETE FROM invitations WHERE until_s < ?", (self._clock.now_s(),))
-            until_s = self._clock.now_s() + limits.INVITATION_S
+            until_s = self._clock.now_s() + life_s
             db.execute("INSERT INTO invitations VALUES (?, ?, ?)", (_hash(code), int(role), until_s))
         return code
 
@@ -186,9 +190,9 @@ class Accounts:
         with self._transaction() as db:
             found = db.execute("SELECT role, until_s FROM invitations WHERE hash = ?", (_hash(code),)).fetchone()
             if found is None or found[1] < self._clock.now_s():
-                raise UsageError(Message("this invitation was already used, or is older than ten minutes"))
+                raise UsageError(Message("this invitation was already used, or has expired"), "code")
             if db.execute("SELECT 1 FROM users WHERE name = ?", (name,)).fetchone():
-                raise UsageError(Message("a user named {name} already exists", name=name))
+                raise UsageError(Message("a user named {name} already exists", name=name), "name")
             # In the transaction that creates the user, so that no invitation makes two accounts.
             db.execute("DELETE FROM invitations WHERE hash = ?", (_hash(code),))
             now_s = self._clock.now_s()
@@ -217,12 +221,23 @@ class Accounts:
 
     def set_password(self, name: str, old: str, new: str) -> None:
         """Change a password and end all sessions of the user."""
-        check_password(new)
+        check_password(new, "new")  # before the old one is compared, which takes long on purpose
         rows = self._rows("SELECT password FROM users WHERE name = ?", name)
         try:
             self._hasher.verify(rows[0][0] if rows else self._dummy_hash, old[: limits.PASSWORD_CHARS[1]])
         except argon2.exceptions.VerificationError:
-            raise UsageError(Message("the old password is wrong")) from None
+            raise UsageError(Message("the old password is wrong"), "old") from None
+        self.reset_password(name, new)
+
+    def check_user(self, name: str) -> None:
+        """Raise UsageError if there is no such user."""
+        if not self._rows("SELECT 1 FROM users WHERE name = ?", name):
+            raise UsageError(Message("there is no user {name!r}", name=name))
+
+    def reset_password(self, name: str, new: str) -> None:
+        """Set a password without the old one, and end all sessions of the user."""
+        check_password(new, "new")
+        self.check_user(name)
         made = self._hasher.hash(new)
         with self._transaction() as db:
             db.execute("UPDATE users SET password = ? WHERE name = ?", (made, name))
@@ -366,13 +381,13 @@ SEEN_RESOLUTION_S = 60.0
 def check_name(name: str) -> None:
     allowed = name.isprintable() and name == name.strip() and name.replace("-", "").replace("_", "").isalnum()
     if not allowed or not 1 <= len(name) <= limits.NAME_CHARS:
-        raise UsageError(Message("a name must have 1 to {n} letters, digits, - and _", n=limits.NAME_CHARS))
+        raise UsageError(Message("a name must have 1 to {n} letters, digits, - and _", n=limits.NAME_CHARS), "name")
 
 
-def check_password(password: str) -> None:
+def check_password(password: str, field: str = "password") -> None:
     least, most = limits.PASSWORD_CHARS
     if not least <= len(password) <= most:
-        raise UsageError(Message("a password must have {least} to {most:,} characters", least=least, most=most))
+        raise UsageError(Message("a password must have {least} to {most:,} characters", least=least, most=most), field)
 
 
 def _scopes(text: str) -> frozenset[TokenScope]:

@@ -47,6 +47,8 @@ class Locale:
 
     def span(self, seconds: float) -> str:
         """Format a duration in its two largest units: `1 h 12 min`, `3 d 4 h`, `0.4 s`."""
+        if 0 < seconds < 0.995:
+            return f"{self.number(seconds, 2).rstrip('0').rstrip(self.decimal) or '0'} s"
         if seconds < 10:
             return f"{self.number(seconds, 1 if seconds % 1 else 0)} s"
         if seconds < MINUTE:

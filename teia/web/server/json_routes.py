@@ -19,11 +19,12 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 from fastapi import APIRouter, Body, Depends, Form, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
+from teia.errors import TeiaError
 from teia.lib.csvtext import csv_text
 from teia.web.access.roles import Role, TokenScope, scope_of
 from teia.web.server.auth import Visitor, require, visitor_of
 from teia.web.server.installation import Installation, installation_of
-from teia.web.server.templates import Renderer
+from teia.web.server.templates import Renderer, with_notice
 
 API = "/api/v1"
 Make = TypeVar("Make", bound=Callable[..., Any])
@@ -75,6 +76,28 @@ class FormAgain:
     status: int = 400
 
 
+@dataclass(frozen=True, slots=True)
+class FormProblem:
+    """Error of a form: the sentence, and the field it concerns; empty if it concerns the whole form."""
+
+    message: str = ""
+    field: str = ""
+
+    def at(self, field: str) -> str:
+        """Return the error beside a field; empty if there is none."""
+        return self.message if self.field == field else ""
+
+    @property
+    def of_form(self) -> str:
+        """Return the error that belongs to no field; empty if there is none."""
+        return "" if self.field else self.message
+
+
+NO_PROBLEM = FormProblem()
+ShowAgain = Callable[..., Any]
+"""Function that returns the view of a form with a `FormProblem`, from the problem and the parameters of its change."""
+
+
 class PageRoutes:
     """Collector of routes; `router` has them all."""
 
@@ -104,35 +127,50 @@ class PageRoutes:
 
         return register
 
-    def action(self, path: str, role: Role, template: str = "") -> Callable[[Make], Make]:
+    def action(
+        self, path: str, role: Role, template: str = "", again: ShowAgain | None = None
+    ) -> Callable[[Make], Make]:
         """Register a change: a form's POST (see `form`), and the API's, which returns the function's result."""
 
         def register(change: Make) -> Make:
-            self.form(path, role, template)(change)
+            self.form(path, role, template, again)(change)
             self.api(path, role)(change)
             return change
 
         return register
 
-    def form(self, path: str, role: Role, template: str = "") -> Callable[[Make], Make]:
+    def form(self, path: str, role: Role, template: str = "", again: ShowAgain | None = None) -> Callable[[Make], Make]:
         """Register a form's POST. The function's parameter `form` is a pydantic model of the form's fields.
 
-        After an `ActionResult` the browser is redirected to its address. The template shows any other result: a record
-        that is shown once, such as a new token, or a `FormAgain`. The function then needs the parameter `visitor`.
+        After an `ActionResult` the browser is redirected to its address, which shows the sentence. The template shows
+        any other result: a record that is shown once, such as a new token, or a `FormAgain`. The function then needs
+        the parameter `visitor`. With `again`, an error is shown on the form itself, with what was typed.
         """
 
         def register(change: Make) -> Make:
-            def as_form(request: Request, **given: Any) -> Response:
-                done = change(**given)
+            takes_request = "request" in inspect.signature(change).parameters
+
+            def as_form(**given: Any) -> Response:
+                request: Request = given["request"] if takes_request else given.pop("request")
+                try:
+                    done = change(**given)
+                except TeiaError as error:
+                    if again is None:
+                        raise
+                    problem = FormProblem(error.message, getattr(error, "field", ""))
+                    done = FormAgain(again(problem, **given), getattr(error, "status", 400))
+                if isinstance(done, Response):
+                    return done
                 if isinstance(done, ActionResult):
                     # 303: the browser continues with GET, and a reload sends the form no second time.
-                    return RedirectResponse(done.to, 303)
+                    return with_notice(RedirectResponse(done.to, 303), done.message)
                 view, status = (done.view, done.status) if isinstance(done, FormAgain) else (done, 200)
                 return self.render(request, given["visitor"], template, view, status)
 
             # FastAPI reads the parameters from the signature and passes them as keywords.
             request_parameter = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
-            as_form.__signature__ = _signature_from(change, Form(), request_parameter)  # type: ignore[attr-defined]
+            more = () if takes_request else (request_parameter,)
+            as_form.__signature__ = _signature_from(change, Form(), *more)  # type: ignore[attr-defined]
             self.add("POST", path, role, as_form, include_in_schema=False, response_class=Response)
             return change
 
@@ -151,13 +189,23 @@ class PageRoutes:
 
         return register
 
+    def json(self, path: str, role: Role) -> Callable[[Make], Make]:
+        """Register a GET of the API that no page shows; the function returns its record."""
+
+        def register(make: Make) -> Make:
+            self.add("GET", API + path, role, make, **_documentation(make))
+            return make
+
+        return register
+
     def add(self, method: str, path: str, role: Role, endpoint: Callable[..., Any], **how: Any) -> None:
         """Add one route with its role, for routes that are neither a page nor a change."""
         scope = scope_of(method, path.removeprefix(API) or "/", role)
         self.access_table.append(RouteAccess(method, path, role, scope))
         # The only place where routes are added, so none is without this check.
         route = Depends(require(role, scope))
-        self.router.add_api_route(path, endpoint, methods=[method], dependencies=[route], **how)
+        how.setdefault("summary", (endpoint.__doc__ or "").partition("\n")[0] or None)
+        self.router.add_api_route(path, endpoint, dependencies=[route], **{"methods": [method], **how})
 
 
 def csv_response(columns: Iterable[Any], rows: Iterable[Iterable[Any]]) -> PlainTextResponse:

@@ -8,6 +8,7 @@ direction and declare its language.
 from __future__ import annotations
 
 import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -17,26 +18,33 @@ from urllib.parse import quote, urlencode
 from zoneinfo import ZoneInfo
 
 from fastapi import Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from teia.clock import Clock
+from teia.collections.figures import FIGURES
+from teia.config import extensions
+from teia.config.extensions import extension_names
 from teia.config.sections import ORDERS
+from teia.lib.language_names import language_name
+from teia.lib.message import Message, decoded, encoded
 from teia.version import __version__
 from teia.views.reports.catalogue import unit_of
 from teia.web.access.roles import Role, TokenScope
 from teia.web.background.lab import findings
 from teia.web.charts.charts import Bar, BarPart, Charts, Line
 from teia.web.language.numbers import LOCALES, Locale
-from teia.web.language.translate import translator_for
+from teia.web.language.translate import Translator, translator_for
 from teia.web.server.auth import Visitor
 from teia.web.server.preferences import language_of, preferences_of, zones
 
+NOTICE_COOKIE, NOTICE_S, NOTICE_CHARS = "teia_notice", 30, 2_000
 HERE = Path(__file__).resolve().parents[1]
 # `&amp;` as a whole: the text is escaped before the breaks are inserted.
 _BREAK_AFTER = re.compile(r"([/.?=]|&amp;)")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 
 
 class Renderer:
@@ -69,9 +77,10 @@ class Renderer:
             "moment": pass_context(partial(_moment, locale)),
             "since": pass_context(partial(_since, locale, self._clock)),
             "breakable": breakable,
+            "language_name": partial(language_name, is_portuguese=locale.tag.startswith("pt")),
             "shown_url": shown_url,
             "translate": translator.translate,
-            "translate_sentence": translator.translate_marked,
+            "translate_sentence": pass_context(partial(_sentence, locale, translator)),
         }
         environment.tests["past"] = lambda moment: (_unix_s(moment) or 0.0) <= self._clock.now_s()
         environment.globals |= {"locale": locale, "locales": tuple(LOCALES.values()), "Role": Role, "link": link}
@@ -81,7 +90,9 @@ class Renderer:
             "Part": BarPart,
             "Bar": Bar,
         }
-        environment.globals |= {"unit_of": unit_of, "zones": zones, "orders": ORDERS, "findings": findings}
+        orders = (*ORDERS, *extension_names(extensions.ORDERS))
+        environment.globals |= {"unit_of": unit_of, "zones": zones, "orders": orders, "findings": findings}
+        environment.globals["figure"] = lambda name: translator.translate(FIGURES[name].label)
         return environment
 
     def response(self, request: Request, visitor: Visitor, template: str, view: Any, status: int = 200) -> HTMLResponse:
@@ -97,10 +108,31 @@ class Renderer:
             "here": getattr(view, "short_address", "") or request.url.path + (f"?{query}" if query else ""),
             "collection": request.path_params.get("collection", ""),
             "version": __version__,
+            "notice": _notice(request),
             **preferences_of(request, visitor),
         }
         text = self._environments[locale.tag].get_template(template).render(context)
-        return HTMLResponse(text, status, {"content-language": locale.tag, "vary": "accept-language, cookie"})
+        headers = {"content-language": locale.tag, "vary": "accept-language, cookie"}
+        response = HTMLResponse(text, status, headers)
+        if context["notice"]:
+            response.delete_cookie(NOTICE_COOKIE)
+        return response
+
+
+def with_notice(response: Response, message: str) -> Response:
+    """Let the page that the browser is sent to show a sentence, once; only a message can be translated."""
+    text = encoded(message)
+    if isinstance(message, Message) and len(text) <= NOTICE_CHARS:
+        value = urlsafe_b64encode(text.encode()).decode()
+        response.set_cookie(NOTICE_COOKIE, value, max_age=NOTICE_S, samesite="lax", httponly=True)
+    return response
+
+
+def _notice(request: Request) -> Message | None:
+    try:
+        return decoded(urlsafe_b64decode(request.cookies.get(NOTICE_COOKIE, "")).decode()) or None
+    except ValueError:  # not one of ours
+        return None
 
 
 def link(path: str, **query: object) -> str:
@@ -126,6 +158,13 @@ def _unix_s(moment: str | float | None) -> float | None:
     if isinstance(moment, str):
         return datetime.fromisoformat(moment).timestamp()
     return moment
+
+
+def _sentence(locale: Locale, translator: Translator, context: Context, text: str | None) -> Markup:
+    """Translate a sentence; instants in it are shown as all others are."""
+    said = str(escape(translator.translate_marked(text)))
+    shown = _INSTANT.sub(lambda found: str(_moment(locale, context, found[0], seconds=True)), said)
+    return Markup(shown)  # noqa: S704  # escaped before
 
 
 def _moment(locale: Locale, context: Context, moment: str | float | None, *, seconds: bool = False) -> Markup:

@@ -8,9 +8,13 @@ const forms = {
   time: new Intl.DateTimeFormat(lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone }),
   day: new Intl.DateTimeFormat(lang, { day: "numeric", month: "short", timeZone }),
 };
-for (const text of document.querySelectorAll("text[data-time]")) {
-  text.textContent = forms[text.dataset.form].format(new Date(text.dataset.time));
+function showTicks(root) {
+  for (const text of root.querySelectorAll("text[data-time]")) {
+    text.textContent = forms[text.dataset.form].format(new Date(text.dataset.time));
+  }
 }
+showTicks(document);
+document.addEventListener("teia:region", (event) => showTicks(event.detail));
 
 // t opens and closes the tables beneath all charts.
 document.addEventListener("keydown", (event) => {

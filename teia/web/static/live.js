@@ -1,6 +1,6 @@
 // Live pages. A stream sends changes; if there are too many streams, the page polls its JSON route. Nothing is
-// requested while the tab is hidden or updates are paused. Only text and attributes are set, and rows are cloned from
-// templates: no markup is ever made from text.
+// requested while the tab is hidden or updates are paused. Only text and attributes are set, rows are cloned from
+// templates, and regions are taken from the page as the server renders it now: no markup is ever made from text.
 
 import { moment, timeZone } from "./dates.js";
 import { meant } from "./keys.js";
@@ -9,6 +9,8 @@ const POLL_MS = 10_000;
 const AGAIN_MS = 3_000;
 const STALE_MS = 15_000;
 const SAY_MS = 30_000;
+const RENEW_MS = 10_000;
+const RENEW_GAP_MS = 1_000;
 const lang = document.documentElement.lang;
 
 // ---- values as people write them ------------------------------------------------------------------------------------
@@ -30,6 +32,7 @@ function size(octets) {
 }
 
 function span(seconds) {
+  if (seconds > 0 && seconds < 0.995) return `${Number(seconds.toFixed(2)).toLocaleString(lang)} s`;
   if (seconds < 10) return `${number(seconds, seconds % 1 ? 1 : 0)} s`;
   if (seconds < 60) return `${number(seconds)} s`;
   const [unit, length, part, parts] =
@@ -64,15 +67,19 @@ const at = (record, path) => path.split(".").reduce((value, key) => value?.[key]
 
 // A sentence: in English as the record has it, else as the stream translates it; without a translation, in English.
 // The JSON of a page, which is polled, has no translations: what is shown stays, unless that is the sign for nothing.
+// Instants in it are shown like all others.
+const instants = (text) => text.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (found) => moment(new Date(found), true));
 function sentence(record, element, value) {
-  if (lang === "en") return value;
-  if (record.said) return record.said[element.dataset.live] ?? value;
+  if (lang === "en") return instants(value);
+  if (record.said) return instants(record.said[element.dataset.live] ?? value);
   return element.textContent === shown(element, "") ? value : element.textContent || value;
 }
 
 function put(element, value) {
   const text = shown(element, value);
   if (element.textContent !== text) element.textContent = text;
+  // The colour of a state follows its word.
+  if (element.classList.contains("state")) element.className = `state ${value}`;
   if (element.dataset.href) element.setAttribute("href", element.dataset.href + encodeURIComponent(value));
 }
 
@@ -124,6 +131,33 @@ function apply(record) {
   }
 }
 
+// ---- regions: parts of the page that the server renders anew ---------------------------------------------------------
+
+const CONTROLS = "a, button, input, select, textarea, summary";
+const TYPED = "input, select, textarea";
+
+// Replace a region by its new form. The user keeps the focus, and what was unfolded stays so.
+function replace(region, made) {
+  const focused = [...region.querySelectorAll(CONTROLS)].indexOf(document.activeElement);
+  const unfolded = [...region.querySelectorAll("details")].map((each) => each.open);
+  made.querySelectorAll("details").forEach((each, index) => {
+    if (index in unfolded) each.open = unfolded[index];
+  });
+  document.dispatchEvent(new CustomEvent("teia:region", { detail: made }));
+  if (made.isEqualNode(region)) return;
+  region.replaceWith(made);
+  if (focused >= 0) [...made.querySelectorAll(CONTROLS)].slice(0, focused + 1).at(-1)?.focus({ preventScroll: true });
+}
+
+function renewRegions(fresh) {
+  for (const region of document.querySelectorAll("[data-region]")) {
+    const other = fresh.querySelector(`[data-region="${region.dataset.region}"]`);
+    // A field that the user fills in is not touched.
+    const isTyping = region.contains(document.activeElement) && document.activeElement.matches(TYPED);
+    if (other && !isTyping) replace(region, document.adoptNode(other));
+  }
+}
+
 // ---- a stream, or polling -------------------------------------------------------------------------------------------
 
 class Live {
@@ -133,6 +167,8 @@ class Live {
     this.pauseButton = root.querySelector("[data-pause]");
     this.stale = root.querySelector("[data-stale]");
     this.summary = root.querySelector("[data-summary]");
+    this.shape = JSON.parse(root.dataset.shape || "{}");
+    this.renewed = Date.now();
     this.paused = false;
     this.heard = Date.now();
     this.said = Date.now();
@@ -152,6 +188,8 @@ class Live {
   pause(wanted) {
     this.paused = wanted;
     this.pauseButton.setAttribute("aria-pressed", String(wanted));
+    const label = this.pauseButton.querySelector("span");
+    label.textContent = this.pauseButton.dataset[wanted ? "resume" : "label"];
     this.turn();
   }
 
@@ -199,8 +237,40 @@ class Live {
     if (this.paused) return;
     this.heard = Date.now();
     this.stale.hidden = true;
-    if (!record.error) apply(record);
+    if (!record.error) {
+      apply(record);
+      if (this.isReshaped(record) || Date.now() - this.renewed > RENEW_MS) this.renew();
+    }
     document.dispatchEvent(new CustomEvent("teia:live", { detail: record }));
+  }
+
+  // The regions depend on these values of the record: buttons on the state, sentences on what is known.
+  isReshaped(record) {
+    const changed = Object.keys(this.shape).filter((path) => (at(record, path) ?? null) !== this.shape[path]);
+    for (const path of changed) this.shape[path] = at(record, path) ?? null;
+    return changed.length > 0;
+  }
+
+  // Get the page as it is now. XMLHttpRequest makes a document of it that runs no script.
+  renew() {
+    if (this.asking) {
+      this.isOutdated = true;
+      return;
+    }
+    this.asking = new XMLHttpRequest();
+    this.asking.open("GET", location.href);
+    this.asking.responseType = "document";
+    this.asking.addEventListener("loadend", () => {
+      const { status, response } = this.asking;
+      this.renewed = Date.now();
+      if (status === 200 && response && !this.paused) renewRegions(response);
+      setTimeout(() => {
+        this.asking = null;
+        if (this.isOutdated && !this.paused && !document.hidden) this.renew();
+        this.isOutdated = false;
+      }, RENEW_GAP_MS);
+    });
+    this.asking.send();
   }
 
   look() {

@@ -1,17 +1,20 @@
 // Conveniences where scripts run; no page needs them. No markup is ever made from text.
 
+import "./complete.js";
 import { moment, timeZone } from "./dates.js";
 import { meant } from "./keys.js";
 
-// Instants in the reader's own zone.
-for (const time of document.querySelectorAll("time[datetime]")) {
-  const shown = moment(new Date(time.dateTime), "seconds" in time.dataset);
-  if (time.title) time.title = shown;
-  else time.textContent = shown;
+// Instants in the reader's own zone, also in the regions of live pages that are shown anew.
+function showInstants(root) {
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    const shown = moment(new Date(time.dateTime), "seconds" in time.dataset);
+    if (time.title) time.title = shown;
+    else time.textContent = shown;
+  }
+  for (const zone of root.querySelectorAll("[data-zone]")) zone.textContent = timeZone ?? "UTC";
 }
-for (const zone of document.querySelectorAll("[data-zone]")) {
-  zone.textContent = timeZone ?? "UTC";
-}
+showInstants(document);
+document.addEventListener("teia:region", (event) => showInstants(event.detail));
 
 // An invitation's code comes behind the # of its address, so that no server ever logs it.
 const field = document.querySelector("input[data-from-address]");
@@ -38,9 +41,11 @@ function step(by) {
   next?.focus();
 }
 
+// The result or row that has the focus, or the first result.
+const current = () => document.activeElement.closest("main li, main tr") ?? document.querySelector("main .hits > li");
+
 function versions() {
-  const row = document.activeElement.closest("main li, main tr") ?? document.querySelector("main .hits > li");
-  const link = row?.querySelector("[data-versions]");
+  const link = current()?.querySelector("[data-versions]");
   if (link) link.click();
   else if (document.getElementById("versions")) location.hash = "versions";
 }
@@ -51,6 +56,7 @@ const KEYS = {
   j: () => step(1),
   k: () => step(-1),
   v: versions,
+  c: () => current()?.querySelector("[data-capture]")?.click(),
 };
 let goes = 0;
 

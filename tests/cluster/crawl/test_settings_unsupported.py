@@ -64,4 +64,4 @@ def test_ignored_settings_are_reported(key: str, value: Any) -> None:
     assert [line.partition(":")[0] for line in ignored_settings(config_with(key, value)) if line.startswith(key)] == [
         key
     ]
-    assert ignored_settings(Config()) == []
+    assert ignored_settings(config_with("index.semantics", False)) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from teia.config.sections import ArchiveSettings, LimitSettings, ParseSettings, ScopeSettings
@@ -9,14 +10,19 @@ from teia.crawler.child.messages import (
     ReadResult,
     ReadSettings,
     ReadTask,
+    SeenAnswer,
+    SeenRecord,
+    decode_parsed,
     decode_result,
     decode_task,
     encode,
     encode_parts,
 )
 from teia.crawler.child.read_answer import read
+from teia.crawler.child.seen_answer import LinkScope
 from teia.crawler.links import evaluate_links
 from teia.frontier.cell.schema import BY_FEED, BY_LINK
+from teia.index.entry import decode_entry
 from teia.records import Link, LinkKind
 from teia.urls import key_of
 
@@ -87,3 +93,49 @@ def test_a_task_in_parts_is_the_same_task(size: int) -> None:
     message, body = encode_parts(task)
     assert body is task.body
     assert decode_task(message + body) == task
+
+
+SENTENCES = "<p>This page of the manual says in the English language what each of the settings of the server does. " * 9
+REPEATED = f"<html lang=en><title>Manual</title>{SENTENCES}<a href=/x>next</a>"
+
+
+def _read_with_index(url: str, body: str, seen: SeenRecord | None = None) -> ReadResult:
+    scope = ScopeSettings(include=("host:a.test",), types=("text/html",))
+    settings = ReadSettings(scope, LimitSettings(), ParseSettings(), ArchiveSettings(), "teia", index=True)
+    task = ReadTask(
+        encode(settings), "page", url, "200", 200, 1.0, 1.5, "127.0.0.1", b"", HEAD, "", "", 1, 0, seen=seen,
+        body=body.encode(),
+    )  # fmt: skip
+    return decode_result(read(encode(task)))
+
+
+def _seen(first: ReadResult, url: str, **changed: object) -> SeenRecord:
+    parsed = encode(msgspec.structs.replace(decode_parsed(first.parsed), **changed))
+    return SeenRecord(parsed, answer=SeenAnswer(url, 1.0, first.payload_digest, first.record_id, HEAD))
+
+
+def test_an_answer_with_a_known_body_and_known_links_has_an_index_entry() -> None:
+    """The indexer would read it from the archive again otherwise, in a parse child of its own."""
+    first = _read_with_index("http://a.test/d/p", REPEATED)
+    second = _read_with_index("http://a.test/d/q", REPEATED, _seen(first, "http://a.test/d/p"))
+    assert (second.same_as, second.links) == ("http://a.test/d/p", [])
+    one, other = decode_entry(first.entry), decode_entry(second.entry)
+    assert other == msgspec.structs.replace(one, url="http://a.test/d/q", key=key_of("http://a.test/d/q"))
+
+
+def test_the_text_of_a_known_body_in_another_folder_is_not_judged_again() -> None:
+    first = _read_with_index("http://a.test/d/p", REPEATED)
+    alone = _read_with_index("http://a.test/e/p", REPEATED)
+    seen = _seen(first, "http://a.test/d/p", scope=LinkScope.NOWHERE)
+    second = _read_with_index("http://a.test/e/p", REPEATED, seen)
+    assert second.links == alone.links
+    for each in (second, alone):
+        judged = each.text_digest, each.simhash, each.outline, each.language
+        assert judged == (first.text_digest, first.simhash, first.outline, "en")
+    assert second.entry == alone.entry
+    taken = _read_with_index("http://a.test/e/p", REPEATED, _seen(first, "http://a.test/d/p", scope=3, simhash=1))
+    assert taken.simhash == 1
+    # A text with another outline was extracted by other settings, or from an answer with other headers.
+    other = _seen(first, "http://a.test/d/p", scope=3, simhash=1, language="fr", outline=1)
+    assert _read_with_index("http://a.test/e/p", REPEATED, other).simhash == first.simhash
+    assert _read_with_index("http://a.test/e/p", REPEATED, other).language == "en"

@@ -12,17 +12,29 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from teia.collections.settings import apply_edits, parse_edit
 from teia.config.sections import RefreshSettings
+from teia.crawler.compiled_settings import compile_settings
 from teia.crawler.keep_fresh.crawl_budget import (
     BURST_S,
     LEAST_SHARE,
     CrawlBudget,
     Elsewhere,
     HostDemand,
+    HostTerms,
     PacedHost,
+    measure_demand,
+    value_of_new,
 )
+from teia.crawler.keep_fresh.host_plan import HostPriors, to_columns
 from teia.crawler.keep_fresh.keep_fresh import Refresh
+from teia.frontier.cell.revisits import CapturedPage
+from teia.frontier.cell.schema import LANE_REFRESH, STATE_DONE
+from teia.frontier.queue.ledger import CourtesyInForce
+from teia.frontier.queue.politeness import DelayTarget, Politeness
+from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.refresh.demand import POINTS, DemandCurve, demand_by_price
+from teia.refresh.rates import repeat_prior
 from teia.store.root import open_root
 from teia.urls import split
 from teia.views.reports.freshness import freshness
@@ -172,6 +184,21 @@ def test_new_urls_and_known_pages_share_by_value() -> None:
     # At half a day, a visit of a known page is worth it every two days: for 24 of the 288 requests that it allows.
     assert [each.share for each in made.values()] == pytest.approx([1 - LEAST_SHARE, 24 / 288, LEAST_SHARE], abs=0.01)
     assert [each.requests_per_s * DAY_S for each in made.values()] == pytest.approx([200, 288, 288], rel=0.01)
+
+
+def test_a_new_url_is_worth_the_mean_lifetime_of_its_capture() -> None:
+    """Rates that differ much: a few slow pages keep their captures for long, which the mean rate does not tell.
+
+    By the mean rate, both hosts had the value of 30 days, and slow pages of slow hosts were found late.
+    """
+    alike, mixed = repeat_prior(5.0, 150 * DAY_S, 1), repeat_prior(0.5, 15 * DAY_S, 1)
+    assert value_of_new(alike) / DAY_S == pytest.approx(150 / (5 - 1), rel=0.02)
+    assert value_of_new(mixed) > 3 * value_of_new(alike)
+    columns = to_columns([CapturedPage(1, "/1", 2, 1, "text/html", 200, STATE_DONE, LANE_REFRESH, 0, 0, 0.0, 0.0, b"")],
+                         lambda rows: np.full(len(rows), 2.0))  # fmt: skip
+    terms = HostTerms(60.0, page_yield=0.5)
+    found = measure_demand(columns, alike.mean, HostPriors((0.5, 15 * DAY_S), {}), terms, RefreshSettings(), 0.0)
+    assert found.new_value == pytest.approx(0.5 * 2.0 * value_of_new(mixed))
 
 
 def test_a_fixed_share_of_the_budget_is_for_new_urls() -> None:
@@ -362,6 +389,27 @@ def test_known_pages_of_a_host_without_a_plan_are_visited_within_the_budget(tmp_
     with fresh_web(world, tmp_path, refresh__budget=96, refresh__replan_s=DAY_S) as web:
         web.run(0.4, 600.0)
         assert len(web.taken) == pytest.approx(0.4 * 96, rel=0.1)
+
+
+def test_a_new_budget_holds_at_once(tmp_path: Path) -> None:
+    """It held from the next start of the crawl. From none to 24 requests a day, to 96, and to none again."""
+    world = quiet_world(pages=6, hosts=1, seed=3, text__paragraphs=2)
+    with fresh_web(world, tmp_path, refresh__replan_s=3_600.0) as web:
+        made = []
+        for budget in (0, 24, 96, 0):
+            if budget != web.crawl.config.refresh.budget:
+                config = apply_edits(web.crawl.config, [parse_edit(f"budget={budget}")])
+                courtesy, schedule = config.courtesy, HostSchedule(Politeness(config.courtesy), 10)
+                web.crawl._check_later(HostQueue("a.test", 9, 0, 0, DelayTarget("a.test")), 1e9)
+                web.crawl.reconfigure(
+                    compile_settings(config, web.data), CourtesyInForce.from_settings(0.0, courtesy), schedule
+                )
+                web.crawl.wake_due(schedule, 0.0)
+                assert not web.crawl._later, "a host that waits for its part of the old budget asks again"
+            before = len(web.taken)
+            web.run_paced(0.5, dict.fromkeys((host.name for host in world.hosts), 600.0), 600.0)
+            made.append(len(web.taken) - before)
+        assert made == [72, pytest.approx(12, abs=2), pytest.approx(48, abs=3), 72]
 
 
 def test_advice_on_delays_is_not_about_the_budget(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,15 +19,17 @@ from teia.crawler.child.read_answer import read
 from teia.crawler.commit import CommitGroup
 from teia.crawler.keep_fresh.estimate import LIFETIME_S, PageFreshness, freshness_of
 from teia.crawler.lookup import Lookup
-from teia.crawler.verdicts import task_for
+from teia.crawler.verdicts import task_for, verdict_of
 from teia.crawler.visit import ActiveVisit
 from teia.errors import CorruptFile
 from teia.frontier.cell import histories
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.schema import LANE_DUE
+from teia.frontier.cell.schema import LANE_DUE, STATE_DONE
 from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.retry import verdict
 from teia.frontier.queue.schedule import HostQueue
+from teia.frontier.tables.page_changes import pages_for_index
+from teia.frontier.tables.pages import find_url
 from teia.records import Fetched
 from teia.refresh.history import DAY_S, History, VisitResult
 from teia.refresh.trust import Trust
@@ -62,7 +65,15 @@ class Revisited:
     def place(self, url: str) -> tuple[int, int, int]:
         return slot_of(site_of(HOST)), self.host_id, key_of(url)
 
-    def visit(self, body: str, status: int = 200, url: str = URL, after_days: float = 1.0, **headers: str) -> None:
+    def visit(
+        self,
+        body: str,
+        status: int = 200,
+        url: str = URL,
+        after_days: float = 1.0,
+        truncated: str = "",
+        **headers: str,
+    ) -> None:
         """Ask for a page again, some days later."""
         asyncio.run(self.offline.clock.advance(after_days * DAY_S))
         now_s = self.offline.clock.now_s()
@@ -76,11 +87,13 @@ class Revisited:
         assert item.url == url
         lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
         head = f"HTTP/1.1 {status} Said\r\nContent-Type: text/html\r\n{lines}\r\n".encode()
-        fetched = Fetched(url, str(status), status, now_s, now_s, head=head, body=body.encode())
+        fetched = Fetched(url, str(status), status, now_s, now_s, head=head, body=body.encode(), truncated=truncated)
         visit = ActiveVisit(queue, item, fetched=fetched)
         visit.result = decode_result(read(encode(task_for(self.offline.crawl.read_settings, "page", item, fetched))))
         visit.outcome = visit.result.outcome
         visit.verdict = verdict(visit.outcome, 99, 1.0)
+        if truncated:
+            visit.verdict = verdict_of(visit, self.offline.crawl.config, random.Random(1))
         self.offline.crawl.committer.commit(CommitGroup(visits=[visit]))
 
     def sights(self) -> list[tuple[int | None, int | None]]:
@@ -114,6 +127,22 @@ def test_a_first_visit_writes_no_history(revisited: Revisited) -> None:
     assert count(revisited.frontier, "pages") == len(WEB)
     assert (count(revisited.frontier, "histories"), count(revisited.frontier, "host_histories")) == (0, 0)
     assert revisited.freshness() is None
+
+
+def test_a_page_that_has_become_too_large_keeps_its_last_capture_and_its_place_in_search(
+    revisited: Revisited, tmp_path: Path
+) -> None:
+    """It left the index, and its links were those of the part that came."""
+    indexable = {url: belongs for url, _, _, belongs, _ in pages_for_index(revisited.frontier)}
+    assert indexable[URL]
+    revisited.visit("<p>first and very much more</p><a href='/new'>new</a>", truncated="length")
+    row = find_url(revisited.frontier, revisited.place(URL))
+    assert row is not None
+    assert (row.outcome, row.state) == ("too_large", STATE_DONE)
+    assert {url: belongs for url, _, _, belongs, _ in pages_for_index(revisited.frontier)} == indexable
+    assert revisited.sights()[-1] == (None, None)
+    with Lookup(open_root(tmp_path / "data"), "main") as lookup:
+        assert lookup.capture(URL).payload == b"<p>first</p>"
 
 
 def test_every_visit_stores_the_result_of_its_comparison(revisited: Revisited) -> None:

@@ -224,6 +224,8 @@ def test_home_pages_that_nobody_links_to_are_requested_before_a_decision(tmp_pat
     """The only requests that are made for this alone: two.
 
     Who answers late is left alone for longer. On a busy machine all do: no more is asked there between two commits.
+    The name whose home page comes first goes on until the other's has come, with tries of the trap detector, which
+    begin with the last URL. If it gets far ahead, it becomes the main name.
     """
     deep = {f"/{n}": html(text=text_of(n)) for n in range(1, 50)}
     pages = {"/": html(text=text_of(0)), **deep}
@@ -231,8 +233,12 @@ def test_home_pages_that_nobody_links_to_are_requested_before_a_decision(tmp_pat
     web = ScriptedWeb({"start.test": {"/": html("/hub"), "/hub": hub}, "www.x.test": pages, "x.test": pages})
     crawled = crawl_web(web, tmp_path, "start.test/", courtesy__response_factor=20.0)
     assert crawled.requested().count("x.test/") == crawled.requested().count("www.x.test/") == 1
-    assert len(pages_asked(crawled, "www.x.test")) <= 30
-    assert crawled.outcomes()["www.x.test/49"] == "alias"
+    asked = {host: pages_asked(crawled, host) for host in ("www.x.test", "x.test")}
+    alias, main = sorted(asked, key=lambda host: len(asked[host]))
+    assert asked[main] == set(pages)
+    assert len(asked[alias]) <= 30
+    outcomes = crawled.outcomes()
+    assert {path for path in pages if outcomes[f"{alias}{path}"] == "alias"} == set(pages) - asked[alias]
 
 
 # ---- two sites ------------------------------------------------------------------------------------------------------

@@ -11,18 +11,23 @@ import pytest
 
 from teia.clock import WallClock
 from teia.config.sections import Config
+from teia.crawler.child.messages import ReadResult
 from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import CrawlState
-from teia.crawler.sites.soft404 import MAX_AGE_S, apply_stored_probe
-from teia.frontier.cell.rows import ProbeResult
+from teia.crawler.sites.soft404 import MAX_AGE_S, apply_stored_probe, needs_probe, note_answer
+from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.rows import ProbeResult, QueuedUrl
+from teia.frontier.cell.schema import LANE_DUE
 from teia.frontier.cell.soft404 import probe_path
 from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.schedule import HostQueue
 from teia.lab.server.witness import early_requests
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
+from teia.records import Fetched
 from teia.store.root import open_root
 from teia.transfer.links_audit import audit_links
 from teia.transfer.read_all import known_urls
+from teia.urls import key_of
 from teia.views.page import find_entry, page_view
 from teia.views.reports.hosts import hosts
 from teia.views.reports.outcomes import outcomes
@@ -261,3 +266,42 @@ def test_a_host_that_did_not_answer_or_long_ago_is_probed_again(
 def test_a_probe_goes_to_the_same_path_of_a_host_each_time_and_to_another_of_each_host() -> None:
     assert probe_path("a.test") == probe_path("a.test")
     assert len({probe_path(f"{n}.test") for n in range(1000)}) == 1000
+
+
+# ---- known pages ----------------------------------------------------------------------------------------------------
+
+
+def answered(before: int, now: int, visits: int = 1) -> HostQueue:
+    """A host of two pages, one of which was visited before, and now again."""
+    queue = HostQueue("a.test", 1, 0, 0, DelayTarget("a.test"))
+    item = QueuedUrl("http://a.test/one", 1, LANE_DUE, 0, 1, 0.0, visits=visits, simhash=before)
+    fetched = Fetched(item.url, "200", 200, 0.0, 0.0)
+    visit = ActiveVisit(queue, item, fetched=fetched, outcome="200", result=ReadResult("200", simhash=now))
+    note_answer(visit, 0.0)
+    return queue
+
+
+def test_a_host_is_probed_when_nothing_is_left_of_a_known_page() -> None:
+    """A page of a small host that was taken down, and answers 200, counted as its new content."""
+    text, other = 0x0123456789ABCDEF, 0xFEDCBA9876543210
+    next_one = QueuedUrl("http://a.test/two", 2, LANE_DUE, 0, 1, 0.0, visits=1)
+    assert needs_probe(answered(text, other), next_one, 20)
+    assert needs_probe(answered(text - (1 << 64) if text >> 63 else text, other), next_one, 20)
+    assert not needs_probe(answered(text, text ^ 0b1011), next_one, 20), "it was only edited"
+    assert not needs_probe(answered(0, other, visits=0), next_one, 20), "its first visit"
+    assert not needs_probe(answered(text, other), next_one, 0), "no probes are wanted"
+
+
+def test_a_known_page_that_was_taken_down_becomes_a_soft_404(tmp_path: Path) -> None:
+    """A host too small to be probed for its size, visited again in a second run.
+
+    The probe goes before another URL of the host, so the page is the first of those that are due together.
+    """
+    here = pages(3, 0)
+    first = crawl_web(SoftWeb({"a.test": here}), tmp_path, "a.test/")
+    assert not probes(first)
+    down, *others = sorted(("/p0", "/p1", "/p2"), key=lambda path: key_of(f"http://a.test:{first.port}{path}"))
+    web = SoftWeb({"a.test": {path: page for path, page in here.items() if path != down}}, soft={"a.test": plain()})
+    second = crawl_web(web, tmp_path, "a.test/", port=first.port, again=True)
+    assert second.outcomes()[f"a.test{down}"] == "soft_404"
+    assert {second.outcomes()[f"a.test{path}"] for path in others} == {"200"}

@@ -90,11 +90,11 @@ def old_records() -> dict[int, list[bytes]]:
 
 
 def contents(path: Path) -> dict[str, tuple[list[str], list[Any]]]:
-    """Return the columns and sorted rows of each table, without the number of the last record."""
+    """Return the columns and sorted rows of each table, without the last record's number and a counter of version 4."""
     with closing(sqlite3.connect(path)) as db:
         found = {}
         for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
             cursor = db.execute(f'SELECT * FROM "{table}"')
-            rows = sorted((row for row in cursor if row[0] != "log_seq"), key=repr)
+            rows = sorted((row for row in cursor if row[0] not in {"log_seq", "captures"}), key=repr)
             found[table] = [column[0] for column in cursor.description], rows
         return found

@@ -348,9 +348,30 @@ def test_visit_settles_although_the_url_moved_up_meanwhile(cell: FrontierCell) -
 def test_visit_settled_twice_changes_no_count(cell: FrontierCell) -> None:
     add_links(cell, found(page(1)))
     item = items(cell)[0]
-    settle(cell, item, STATE_DONE)
-    settle(cell, item, STATE_DONE)
+    for _ in range(2):
+        settle(cell, item, STATE_DONE, learnt=PageRow(200), archived=CaptureLocation("a.warc.gz", 10, 20))
+        assert_counters_are_true(cell)
+    assert cell.captures == 1
+
+
+def test_captures_are_counted_with_the_visits_and_in_a_cell_of_an_older_teia(tmp_path: Path) -> None:
+    cell = FrontierCell(tmp_path / "frontier.sqlite")
+    add_links(cell, found(page(1)), found(page(2)))
+    for n, item in enumerate(items(cell)):
+        for visit in range(3):
+            archived = CaptureLocation("a.warc.gz", 10 * n + visit, 5) if visit else CaptureLocation()
+            settle(cell, item, STATE_DONE, time_s=NOW_S + visit, learnt=PageRow(200), archived=archived)
     assert_counters_are_true(cell)
+    with pytest.raises(ZeroDivisionError), cell.transaction():
+        cell.captures += 1 // 0 + 1
+    assert cell.captures == 4, "it follows the rollback"
+    with cell.transaction():
+        cell.delete_meta(["captures"])  # an older teia has no such counter
+    cell.close()
+    for read_only in (True, False):
+        older = FrontierCell(tmp_path / "frontier.sqlite", read_only=read_only)
+        assert older.captures == 4
+        older.close()
 
 
 def test_unknown_url_is_not_settled(cell: FrontierCell) -> None:

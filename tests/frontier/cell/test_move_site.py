@@ -62,6 +62,8 @@ def test_pages_that_are_kept_fresh_do_not_count_as_queued(site: FrontierCell, re
     with receiver.transaction():
         store_part(receiver, part_of(site, HOSTS, "urls", QUEUE))
     assert (receiver.known, receiver.queued) == (DONE + QUEUED, QUEUED) == (known_of(receiver), waiting(receiver))
+    for cell in (site, receiver):
+        assert cell.captures == cell.row("SELECT count(*) FROM visits WHERE length > 0")[0]
 
 
 @pytest.mark.parametrize("lane", [LANE_REFRESH, 0], ids=["kept fresh", "new"])

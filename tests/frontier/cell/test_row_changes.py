@@ -52,10 +52,17 @@ def test_random_transactions_give_the_same_file_in_all_formats(tmp_path: Path, s
     for number, journal in journals.items():
         with closing(FrontierCell(tmp_path / f"{number}", journal=journal)) as cell:
             change_at_random(cell, seed, 40)
-    expected = dump(tmp_path / "1")
-    assert dump(tmp_path / "2") == dump(tmp_path / "3") == expected
+    expected = without_captures(tmp_path / "1")
+    assert without_captures(tmp_path / "2") == without_captures(tmp_path / "3") == expected
     for number, journal in journals.items():
-        assert dump(copied(journal, tmp_path / f"copy of {number}")) == expected
+        copy = copied(journal, tmp_path / f"copy of {number}")
+        assert without_captures(copy) == expected
+        assert dump(copy) == dump(tmp_path / f"{number}")
+
+
+def without_captures(path: Path) -> list[str]:
+    """The rows without the counter of captures, which exists only in the newest format."""
+    return [line for line in dump(path) if "'captures'" not in line]
 
 
 def test_the_formats_may_change_from_record_to_record(tmp_path: Path) -> None:
@@ -66,6 +73,9 @@ def test_the_formats_may_change_from_record_to_record(tmp_path: Path) -> None:
             change_at_random(cell, turn, 5)
     assert {changes[1] for changes in journal.changes} == {*FORMATS}
     assert dump(copied(journal, tmp_path / "b")) == dump(tmp_path / "a")
+    with closing(FrontierCell(tmp_path / "a", read_only=True)) as cell:
+        (visits,) = cell.row("SELECT count(*) FROM visits WHERE length > 0")
+        assert cell.captures == visits, "also after records of nodes that do not count them"
 
 
 def test_a_log_that_the_version_before_wrote_is_replayed(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import uvloop
@@ -22,7 +24,8 @@ from teia.config.sections import LimitSettings
 from teia.errors import ParseError
 from teia.parse.children import pool as pool_module
 from teia.parse.children.child import JobLoader
-from teia.parse.children.pool import TRIES, ChildLimits, ChildPool, LostAnswer
+from teia.parse.children.pool import MAX_FAILED_STARTS, TRIES, ChildLimits, ChildPool, LostAnswer
+from teia.parse.children.spawn import ZygoteProcess
 from tests.parse.jobs import missing, obedient, parsing
 from tests.waiting import until_async
 
@@ -164,6 +167,56 @@ def test_a_zygote_killed_from_outside_is_replaced() -> None:
             assert pool._zygote is not None
             pool._zygote.process.kill()
             assert await ask(pool, b"two") == b"owt"
+
+    run(work)
+
+
+def test_a_zygote_killed_at_its_birth_is_replaced() -> None:
+    """It ended a crawl with status 1, because only a zygote that had been ready was started again."""
+
+    async def work() -> None:
+        born = ZygoteProcess.start(obedient)
+        born.process.kill()
+        pool = ChildPool(obedient, 1, QUICK, WallClock(), born)
+        await pool.start()
+        try:
+            assert await ask(pool, b"one") == b"eno"
+        finally:
+            await pool.close()
+
+    run(work)
+
+
+def test_a_zygote_killed_as_soon_as_it_is_ready_is_replaced() -> None:
+    async def work() -> None:
+        born = ZygoteProcess.start(obedient)
+        # Its first message waits in the socket, and behind it the end.
+        await asyncio.to_thread(select.select, [born.control], [], [], 30)
+        born.process.kill()
+        born.process.wait()
+        pool = ChildPool(obedient, 1, QUICK, WallClock(), born)
+        await pool.start()
+        try:
+            assert await ask(pool, b"one") == b"eno"
+        finally:
+            await pool.close()
+
+    run(work)
+
+
+def test_zygotes_that_all_die_at_their_birth_end_the_start_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[ZygoteProcess] = []
+
+    def stillborn(job: JobLoader) -> ZygoteProcess:
+        started.append(ZygoteProcess.start(job))
+        started[-1].process.kill()
+        return started[-1]
+
+    async def work() -> None:
+        monkeypatch.setattr(pool_module, "ZygoteProcess", SimpleNamespace(start=stillborn))
+        with pytest.raises(ParseError, match="cannot be started"):
+            await ChildPool(obedient, 1, QUICK, WallClock()).start()
+        assert len(started) == MAX_FAILED_STARTS
 
     run(work)
 

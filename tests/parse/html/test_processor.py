@@ -111,6 +111,22 @@ def test_robots_rules_of_a_page_are_read(markup: str, headers: bytes, noindex: b
     assert (page.noindex, page.nofollow) == (noindex, nofollow)
 
 
+@pytest.mark.parametrize(
+    ("markup", "headers", "reserved"),
+    [
+        ('<meta name="robots" content="NoArchive, nosnippet">', b"", "noarchive nosnippet"),
+        ('<meta name="tdm-reservation" content="1">', b"X-Robots-Tag: noai\r\n", "noai tdm-reservation"),
+        ("", b"TDM-Reservation: 1\r\n", "tdm-reservation"),
+        ("", b"TDM-Reservation: 0\r\nX-Robots-Tag: otherbot: noarchive\r\n", None),
+        ('<meta name="robots" content="index, follow">', b"", None),
+    ],
+)
+def test_uses_that_a_page_reserves_are_recorded(markup: str, headers: bytes, reserved: str | None) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + headers + b"\r\n"
+    page = parse_document("http://a.test/", head, f"<html><head>{markup}</head>x".encode()).page
+    assert page.metadata.get("reserved") == reserved
+
+
 def test_the_first_title_of_the_document_counts_and_pictures_have_none() -> None:
     assert page_of("<svg><title>picture</title></svg><title>page</title>").title == "page"
     assert page_of("<meta property=og:title content=shared>").title == "shared"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teia.parse.text.fingerprint import fingerprints, without_address
+from teia.parse.text.fingerprint import KnownText, fingerprints, without_address
 from teia.parse.text.normal import normalised
 
 HERE = "http://www.here.test:8080/news/A-Page-12.html?x=1"
@@ -55,3 +55,26 @@ def test_a_home_page_loses_its_name_alone() -> None:
 
 def test_a_page_without_url_keeps_everything() -> None:
     assert without_address("some text", "") == "some text"
+
+
+@pytest.mark.parametrize(
+    ("url", "text", "is_taken"),
+    [
+        ("http://a.test/de/page.html", "a page about page and www.a.test", True),
+        ("http://a.test/de/page.html", "this is /DE/page.html of a.test", False),
+        ("http://a.test/de/page.html", "see http://a.test/en/page.html", False),
+        ("http://a.test/de/other.html", "a page about other pages", False),
+        ("http://a.test/de/page.html?x", "a page with x", False),
+        ("http://a.test/d%20e/page.html", "a page in d e", False),
+        ("http://b.test/de/page.html", "a page of a.test and b.test", False),
+    ],
+)
+def test_fingerprints_of_a_body_at_another_url_are_taken_where_they_are_the_same(
+    url: str, text: str, is_taken: bool
+) -> None:
+    other = "http://a.test/en/page.html"
+    there = fingerprints(b"", text, other)
+    known = KnownText(other, "en", there.text_digest, there.simhash, 1)
+    assert fingerprints(b"", text, url, "", known) == fingerprints(b"", text, url)
+    marked = KnownText(other, "en", "marked", 1, 1)
+    assert (fingerprints(b"", text, url, "", marked).text_digest == "marked") == is_taken

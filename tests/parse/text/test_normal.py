@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.parse.text.fingerprint import fingerprints
-from teia.parse.text.language import language_of, primary_subtag
+from teia.parse.text.language import _TELLING_WORDS, language_of, primary_subtag
 from teia.parse.text.normal import normal_octets, normalised, normalised_plainly, one_line
 
 PORTUGUESE = (
@@ -78,6 +78,46 @@ def test_short_text_has_the_declared_language() -> None:
     assert language_of("Menu Start Info", "de-AT") == "de"
     assert language_of("Menu Start Info") == ""
     assert language_of("1 2 3 " * 200, "fr") == "fr"
+
+
+CODE = "for (int i = 0; i < n; ++i) { result[i] = buffer->next(stream, handle); if (result[i] == NULL) break; }\n"
+SENTENCE = "A instrução lê uma linha de um arquivo; não é preciso abri-lo também em outro modo.\n"
+
+
+def test_a_portuguese_page_with_english_code_is_portuguese() -> None:
+    """The sample of the detector is all code here; the sentences are around it."""
+    page = SENTENCE * 2 + CODE * 40 + SENTENCE * 2
+    assert language_of(page, "pt-BR") == "pt"
+    assert language_of(page) == "pt"
+
+
+def test_a_half_translated_page_has_the_declared_language_and_not_a_third() -> None:
+    english = "Which of the packages are installed when the system has started, and which of them are not used? "
+    portuguese = "Os pacotes são instalados pelo sistema quando você quiser, e também pela rede; não há uma ordem. "
+    mixed = (english + portuguese) * 12
+    assert language_of(mixed, "pt") == "pt"
+    assert language_of(mixed, "en") == "en"
+    assert language_of(mixed, "de") in {"en", "pt"}
+
+
+def test_galician_is_recognised_by_its_own_words() -> None:
+    galician = (
+        "Cando chegou á cidade, unha muller moi vella xa estaba na porta coa súa filla; tamén viñan polo camiño. "
+    )
+    assert language_of(galician * 6) == "gl"
+    assert language_of(PORTUGUESE, "gl") == "pt"
+
+
+def test_words_of_a_short_text_show_its_language_if_none_is_declared() -> None:
+    assert language_of("Você não precisa de uma senha; com isso o arquivo já é aberto em modo de leitura.") == "pt"
+    assert (
+        language_of("Você não precisa de uma senha; com isso o arquivo já é aberto em modo de leitura.", "en") == "en"
+    )
+
+
+def test_no_word_tells_two_languages() -> None:
+    words = [word for words in _TELLING_WORDS.values() for word in words.split()]
+    assert len(words) == len(set(words))
 
 
 def test_language_tags() -> None:

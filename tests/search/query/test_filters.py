@@ -57,6 +57,8 @@ def read(name: str, value: str) -> object:
         ("after", "0000", None),
         ("after", "05/03/2026", None),
         ("after", "٢٠٢٦", None),
+        ("lang", "Galego", "gl"),
+        ("lang", "dutch", "nl"),
         ("before", "12h", Ago(12)),
         ("before", "2W", Ago(336)),
         ("before", "1y", Ago(8_760)),

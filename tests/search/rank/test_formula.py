@@ -97,7 +97,9 @@ def test_a_page_is_foreign_by_how_unlikely_its_likeliest_language_is(
 
 
 def test_meaning_is_added_in_the_measure_of_the_best_score() -> None:
-    ranked = Ranking().rank(rows((10.0, 1), (9.0, 2)), {}, NOW_S, lambda found: np.where(found == 2, 1.0, 0.0))
+    ranked = Ranking().rank(
+        rows((10.0, 1), (9.0, 2)), {}, NOW_S, lambda found, scores: 0.2 * (found == 2) * (scores < 1)
+    )
     assert keys(ranked) == [2, 1]
     assert ranked["semantics"].tolist() == pytest.approx([2.0, 0.0])
 
@@ -112,7 +114,7 @@ def test_only_the_first_are_put_into_another_order_and_scores_never_rise() -> No
 
 
 def test_nothing_is_ranked_as_nothing() -> None:
-    assert len(Ranking().rank(rows(), {"pt": 1.0}, NOW_S, lambda found: np.zeros(len(found)))) == 0
+    assert len(Ranking().rank(rows(), {"pt": 1.0}, NOW_S, lambda found, _: np.zeros(len(found)))) == 0
     assert merge_candidates([]).total == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 
 from teia.errors import CorruptFile
 from teia.index.entry import IndexEntry
-from teia.search.rank.semantic import Model, Models, load, save
-from teia.search.rank.train_semantic import MIN_PAGES, train
+from teia.search.rank.formula import Weights
+from teia.search.rank.semantic import Model, Models, add_meaning, load, save
+from teia.search.rank.train_semantic import StemNumbers, train
 from teia.urls import key_of
 from tests.index.pages import page
 from tests.search.library import found, searcher_over
@@ -34,10 +36,12 @@ def model() -> Model:
 
 
 def similarity(model: Model, word: str) -> dict[str, float]:
-    judge = model.similarity([word])
-    assert judge is not None
+    position = model.position_of([word])
+    assert position is not None
     entries = pages()
-    values = judge(np.array([entry.key for entry in entries], np.int64))
+    vectors, known = model.positions(np.array([entry.key for entry in entries], np.int64))
+    assert known.all()
+    values = vectors @ position
     return {entry.url.rpartition("/")[2]: float(value) for entry, value in zip(entries, values, strict=True)}
 
 
@@ -48,17 +52,17 @@ def test_words_that_keep_the_same_company_are_alike(model: Model) -> None:
 
 
 def test_a_model_knows_nothing_of_words_it_has_not_seen(model: Model) -> None:
-    assert model.similarity(["xyzzy"]) is None
-    assert model.similarity([]) is None
+    assert model.meaning(["xyzzy"], Weights()) is None
+    assert model.meaning([], Weights()) is None
 
 
 def test_a_page_that_came_later_is_taken_for_an_average_one(model: Model) -> None:
-    judge = model.similarity(["carro"])
-    assert judge is not None
+    added = model.meaning(["carro"], Weights())
+    assert added is not None
     known = [page(f"http://a.test/{name}", "").key for name in ("car1", "bread1", "bread2")]
-    values = judge(np.array([*known, 12345], np.int64))
+    values = added(np.array([*known, 12345], np.int64), np.array([0.9, 0.8, 0.7, 1.0]))
     assert values[3] == pytest.approx(np.median(values[:3]))
-    assert judge(np.array([12345], np.int64)).tolist() == [0.0]
+    assert added(np.array([12345], np.int64), np.ones(1)).tolist() == [0.0]
 
 
 def test_the_same_pages_and_seed_give_the_same_model(model: Model) -> None:
@@ -68,10 +72,9 @@ def test_the_same_pages_and_seed_give_the_same_model(model: Model) -> None:
 
 
 def test_a_small_collection_has_no_model() -> None:
-    assert train(pages, seed=1) is None
-    assert len(pages()) < MIN_PAGES
-    assert train(list, seed=1, min_pages=0) is None
-    assert train(lambda: [page(f"http://a.test/{n}", "") for n in range(20)], seed=1, min_pages=1) is None
+    assert train(pages, seed=1, min_pages=49) is None
+    assert train(list, seed=1) is None
+    assert train(lambda: [page(f"http://a.test/{n}", "") for n in range(20)], seed=1) is None
 
 
 def test_a_model_is_kept_and_read_again(model: Model, tmp_path: Path) -> None:
@@ -123,3 +126,75 @@ def test_meaning_reorders_what_words_have_found(model: Model, tmp_path: Path) ->
     assert set(by_words) == set(ranks)
     assert by_words.index(bread) < by_words.index(cars)
     assert ranks.index(cars) < ranks.index(bread)
+
+
+def test_the_best_pages_show_what_a_query_means() -> None:
+    """The query lies between two subjects; the best page by words is on the first, so a page on that gains more."""
+    first, second = np.eye(2, dtype=np.float32)
+    positions = np.array([first, first, second], np.float32)
+    between = (first + second) / np.float32(2**0.5)
+    added = add_meaning(np.array([1.0, 0.2, 0.2]), positions, between, Weights(neighbours=0.0))
+    assert added[1] > added[2] + 0.1
+    unmoved = add_meaning(np.array([1.0, 0.2, 0.2]), positions, between, Weights(neighbours=0.0, feedback=0.0))
+    assert unmoved[1] == pytest.approx(unmoved[2])
+
+
+def test_a_page_takes_a_part_of_its_score_from_the_pages_like_it() -> None:
+    first, second = np.eye(2, dtype=np.float32)
+    positions = np.array([first, first, second, second], np.float32)
+    weights = Weights(semantics=0.0, neighbours=0.5)
+    added = add_meaning(np.array([1.0, 0.5, 0.5, 0.0]), positions, first, weights)
+    assert added.tolist() == pytest.approx([-0.25, 0.25, -0.25, 0.25])
+
+
+def misleading() -> list[IndexEntry]:
+    """Pages about cars whose title words are, everywhere else, on slightly longer pages about bread."""
+    titles = [(f"unico{n}abc", f"raro{n}xyz") for n in range(60)]
+    about = [page(f"http://a.test/{n}", f"{a} {b} {CARS} {CARS}", f"{a} {b}") for n, (a, b) in enumerate(titles)]
+    others = [
+        page(f"http://b.test/{n}", " ".join([BREAD, *(" ".join(titles[(n + 15 * k) % 60]) for k in range(4))]))
+        for n in range(60)
+    ]
+    return [*about, *others]
+
+
+def test_a_model_with_which_held_back_titles_are_found_worse_is_not_used(model: Model, tmp_path: Path) -> None:
+    harmful = train(misleading, seed=1, min_pages=10, axes=2)
+    assert harmful is not None
+    assert model.is_helpful
+    assert not harmful.is_helpful
+    assert harmful.meaning(["farinha"], Weights()) is None
+    save(harmful, tmp_path, 1.0)
+    kept = load(tmp_path)
+    assert kept is not None
+    assert not kept.is_helpful, "or it would be used after a restart"
+
+
+def test_a_model_of_the_version_before_is_used(model: Model, tmp_path: Path) -> None:
+    save(model, tmp_path, 1.0)
+    current = json.loads((tmp_path / "current.json").read_bytes())
+    del current["helpful"]
+    (tmp_path / "current.json").write_text(json.dumps(current))
+    kept = load(tmp_path)
+    assert kept is not None
+    assert kept.is_helpful
+
+
+def test_axes_come_from_a_sample_and_positions_are_of_all_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("teia.search.rank.train_semantic.MAX_TRAINED", 30)
+    trained = train(pages, seed=1, min_pages=10, axes=2)
+    assert trained is not None
+    assert trained.pages == 48
+    alike = similarity(trained, "carro")
+    assert min(alike[f"car{n}"] for n in range(12)) > max(alike[f"bread{n}"] for n in range(24)) + 0.3
+
+
+def test_words_of_pages_outside_of_the_sample_take_no_memory() -> None:
+    known, other = pages()[0], pages()[-1]
+    vocabulary = StemNumbers()
+    before = vocabulary.bag(known)
+    vocabulary.is_closed = True
+    size = len(vocabulary.numbers)
+    assert set(vocabulary.bag(other).stems.tolist()) < set(range(size))
+    assert len(vocabulary.numbers) == size
+    assert vocabulary.bag(known).counts.tolist() == before.counts.tolist()

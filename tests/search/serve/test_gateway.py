@@ -22,7 +22,7 @@ class Failing(LocalShard):
     """A shard that breaks when it is asked one thing."""
 
     def __init__(self, shard: LocalShard, what: str, how: Any) -> None:
-        super().__init__(shard.name, shard._reader)
+        super().__init__(shard.name, shard.reader)
         setattr(self, what, how)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.index.entry import IndexEntry
+from teia.index.repeated import Lines, number_of_line
 from teia.index.union import UnionReader
 from teia.search.rank.formula import Keys, Ranking
 from teia.search.serve import wire_format
@@ -34,6 +35,8 @@ from teia.search.show.results import Facts
 from tests.index.pages import page
 from tests.search.library import NOW_S, as_one, cells_of, urls
 
+REPEATED = frozenset({number_of_line("Accept every cookie")})
+
 
 class Known:
     """What a frontier and a rank file would know of any page."""
@@ -43,6 +46,9 @@ class Known:
 
     def facts(self, urls: Mapping[int, str], /) -> Mapping[int, Facts]:
         return {key: Facts(NOW_S, key % 5, None) for key in urls}
+
+    def repeated_lines(self, hosts: Iterable[str], /) -> Mapping[str, Lines]:
+        return dict.fromkeys(hosts, REPEATED)
 
 
 class Post:
@@ -256,3 +262,13 @@ def test_received_facts_about_pages_are_kept_for_as_many_as_there_is_room(monkey
     kept = [key for key in range(100) if received.percentiles(np.array([key]))[0] == 1.0]
     assert kept[-1] == 99
     assert 10 <= len(kept) <= 40
+
+
+def test_lines_that_a_host_repeats_come_with_its_pages(tmp_path: Path) -> None:
+    text = "Accept every cookie\nA cookie that somebody wants to eat is baked first."
+    cells_of(tmp_path, [[page("http://a.test/", text)]])
+    post = Post(tmp_path, 1)
+    with post.searcher() as searcher:
+        (hit,) = searcher.search("cookie").hits
+    assert hit.snippet.plain() == "A cookie that somebody wants to eat is baked first."
+    post.readers[0].close()

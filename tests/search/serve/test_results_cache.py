@@ -30,7 +30,7 @@ class Repeated:
         assert isinstance(shard, LocalShard)
         candidates = shard.candidates
         monkeypatch.setattr(shard, "candidates", lambda *args, **how: self._count() or candidates(*args, **how))
-        answers = ResultsCache(self.clock, shard._reader.state, 2)
+        answers = ResultsCache(self.clock, shard.reader.state, 2)
         self.searcher = Searcher([shard], self.clock, answers=answers, deadline_s=60)
 
     def _count(self) -> None:

@@ -11,11 +11,12 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.index.entry import IndexEntry
+from teia.index.repeated import number_of_line
 from teia.search.query.tree import RESULT_WINDOW
 from teia.search.serve.searcher import MAX_AT_ONCE, Searcher, SearchOptions
 from teia.search.show.results import Facts
 from tests.index.pages import page
-from tests.search.library import NOW_S, as_one, cells_of, found, searcher_over
+from tests.search.library import NOW_S, as_one, cells_of, found, searcher_over, urls
 
 SITE = "http://www.camara.test"
 
@@ -192,8 +193,14 @@ def test_facts_about_pages_come_from_the_given_source(tmp_path: Path) -> None:
         def facts(self, urls: dict[int, str], /) -> dict[int, Facts]:
             return {key: Facts(5.0, 41, 0.87) for key in urls}
 
-    with searcher_over(tmp_path, *PAGES, facts=Known()) as opened:
+        def repeated_lines(self, hosts: set[str], /) -> dict[str, frozenset[int]]:
+            return dict.fromkeys(hosts, frozenset({number_of_line("Um assunto: a lei")}))
+
+    menu = page("http://menu.test/", "Um assunto: a lei\nA lei obriga todos os que moram aqui.", "Menu")
+    with searcher_over(tmp_path, *PAGES, menu, facts=Known()) as opened:
         hit = opened.search("lei").hits[0]
+        (with_menu,) = opened.search("lei site:menu.test").hits
+    assert with_menu.snippet.plain().strip("… ") == "A lei obriga todos os que moram aqui."
     assert (hit.last_visit_s, hit.backlinks, hit.fresh_probability) == (5.0, 41, 0.87)
 
 
@@ -314,13 +321,40 @@ def test_the_others_of_a_group_can_be_shown(tmp_path: Path) -> None:
 # ---- when little is found -------------------------------------------------------------------------------------------
 
 
-def test_a_misspelt_word_is_offered_as_it_is_written_and_not_replaced(searcher: Searcher) -> None:
-    results = searcher.search("impsto fisica")
+def test_a_misspelt_word_is_searched_as_it_was_meant_and_the_answer_says_so(searcher: Searcher) -> None:
+    results = searcher.search("Impsto fisica")
+    assert (results.query, results.corrected) == ("Impsto fisica", "imposto fisica")
+    assert urls(results) == urls(searcher.search("imposto fisica"))
     assert results.missing == ("impsto",)
+    assert results.as_json()["corrected"] == "imposto fisica"
+    assert searcher.search("imposto fisica").as_json()["corrected"] is None
+
+
+def test_words_are_searched_as_they_are_typed_on_request(searcher: Searcher) -> None:
+    results = searcher.search("impsto fisica", options=SearchOptions(correct=False))
+    assert (results.missing, results.corrected) == (("impsto",), "")
     (offered,) = results.suggestions
     assert (offered.word, offered.instead, offered.pages) == ("impsto", "imposto", 2)
     assert offered.query == "imposto fisica"
-    assert found(searcher, "impsto") == []
+    assert found(searcher, "impsto", correct=False) == []
+
+
+@pytest.mark.parametrize("typed", ['"impsto renda"', "+impsto renda", '="impsto" renda'])
+def test_words_with_quotes_or_a_sign_are_not_corrected(searcher: Searcher, typed: str) -> None:
+    assert searcher.search(typed).corrected == ""
+
+
+@pytest.mark.parametrize(
+    ("typed", "corrected"),
+    [
+        ("-site:impsto.test impsto fisica", "-site:impsto.test imposto fisica"),
+        ('impsto fisica -"impsto renda"', '-"impsto renda" imposto fisica'),
+    ],
+)
+def test_a_correction_leaves_filters_quotes_and_signs_as_they_are_typed(
+    searcher: Searcher, typed: str, corrected: str
+) -> None:
+    assert searcher.search(typed).corrected == corrected
 
 
 def test_an_offered_word_has_its_accents(searcher: Searcher) -> None:

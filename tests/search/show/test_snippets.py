@@ -7,10 +7,14 @@ import unicodedata
 from html import unescape
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from teia.index.entry import Anchor
+from teia.index.repeated import number_of_line
+from teia.search.show.content import PageLines
 from teia.search.show.snippets import SNIPPET_CHARS, Highlighter, Snippet, cut_at, folded_octets, make_snippet, window
 from tests.index.pages import page
 
@@ -162,3 +166,74 @@ def test_marks_are_in_order_and_do_not_overlap(text: str) -> None:
     assert 0 <= start <= end <= len(text)
     if marks:
         assert any(is_marked for _, is_marked in make_snippet(text, marks, start, end).parts)
+
+
+# ---- navigation -----------------------------------------------------------------------------------------------------
+
+CHAPTER = "A second chapter of this book describes how a packet reaches its rules."
+PROSE = "The firewall drops every packet that no rule allows, and writes it to the log."
+
+
+def without_navigation(text: str, *words: str, links: tuple[str, ...] = (), repeated: tuple[str, ...] = ()) -> str:
+    anchors = tuple(Anchor(number, "a.test", each) for number, each in enumerate(links))
+    entry = msgspec.structs.replace(page(URL, text), links=anchors)
+    lines = frozenset(map(number_of_line, repeated))
+    return Highlighter(dict.fromkeys(words, 1.0)).snippet(entry, lines).plain()
+
+
+def test_lines_that_the_site_repeats_are_left_out() -> None:
+    text = f"Firewall shop\nAccept cookies\n{PROSE}\nFirewall newsletter\n{CHAPTER}"
+    shown = without_navigation(text, "firewall", repeated=("Firewall shop", "Accept cookies", "Firewall newsletter"))
+    assert shown == f"{PROSE} {CHAPTER}"
+
+
+def test_links_are_left_out_before_and_behind_what_is_found() -> None:
+    text = f"Firewall | Router\nFirewall\n{PROSE}\nNext: Firewall tools\nPrevious\n"
+    links = ("Firewall", "Router", "Next: Firewall tools", "Previous")
+    assert without_navigation(text, "firewall", links=links).strip("… ") == PROSE
+
+
+def test_a_page_of_links_alone_shows_them_and_not_what_the_site_repeats() -> None:
+    text = "Skip to content\nFirewall rules\nFirewall tools"
+    links = ("Skip to content", "Firewall rules", "Firewall tools")
+    shown = without_navigation(text, "firewall", links=links, repeated=("Skip to content",))
+    assert shown.strip("… ") == "Firewall rules Firewall tools"
+
+
+def test_a_page_that_has_the_words_in_links_alone_shows_what_it_says() -> None:
+    text = f"Firewall rules\nFirewall tools\n{PROSE.replace('firewall', 'wall')}"
+    shown = without_navigation(text, "firewall", links=("Firewall rules", "Firewall tools"))
+    assert shown == f"… {PROSE.replace('firewall', 'wall')}"
+
+
+def test_a_sentence_is_shown_before_a_heading() -> None:
+    text = f"Firewall\n{FILLER * 10}\n{PROSE}"
+    assert "drops every packet" in without_navigation(text, "firewall")
+
+
+def test_without_a_word_of_the_query_the_first_sentence_is_shown() -> None:
+    text = f"Home\nContents\nShort\n{PROSE}"
+    assert without_navigation(text, "absent", links=("Home", "Contents")) == f"… {PROSE}"
+
+
+def test_the_sign_behind_headings_is_left_out() -> None:
+    assert without_navigation("Firewall¶\nIt drops packets.\nRules¶\nThey are many.", "firewall") == (
+        "Firewall It drops packets. Rules They are many."
+    )
+
+
+def test_a_page_of_ten_thousand_short_lines_is_not_read_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+    bounds = PageLines.bounds
+
+    def counting(lines: PageLines, place: int) -> tuple[int, int]:
+        nonlocal calls
+        calls += 1
+        return bounds(lines, place)
+
+    monkeypatch.setattr(PageLines, "bounds", counting)
+    names = [f"n{number}" for number in range(10_000)]
+    names[5_000] = "harbour"
+    shown = Highlighter({"harbour": 1.0}).snippet(page("http://a.test/", "\n".join(names)))
+    assert ("harbour", True) in shown.parts
+    assert calls < 500

@@ -22,11 +22,13 @@ from teia.views.reports.growth import growth
 from teia.views.reports.hosts import hosts
 from teia.views.reports.links import links
 from teia.views.reports.outcomes import code_of, describe_outcome, outcomes
+from teia.views.reports.permissions import permissions
 from teia.views.reports.servers import part_holding, servers
 from teia.views.reports.source import Source, open_source
 from teia.views.reports.space import space
 from teia.views.reports.types import types
 from tests.crawler.handmade import CONFIG, NOW_S, Cell, found, make, row
+from tests.crawler.offline import offline_crawl
 
 
 @pytest.fixture
@@ -248,3 +250,22 @@ def test_every_number_of_freshness_has_a_unit(rows: type) -> None:
     named = {name for name, kind in get_type_hints(rows).items() if kind in {float, float | None}}
     assert named
     assert {name for name in named if not unit_of(name)} <= {"granted_a_day", "planned_a_day", "changes_per_day"}
+
+
+def test_permissions_are_counted_from_the_archive(tmp_path: Path) -> None:
+    home = "http://a.test/"
+    web = {
+        home: '<a href="/1">1</a><a href="/2">2</a>',
+        f"{home}1": '<meta name="robots" content="noarchive">one',
+        f"{home}2": '<meta name="robots" content="noarchive, nofollow, noindex">two',
+    }
+    with offline_crawl(web, tmp_path, home) as crawl:
+        crawl.run()
+    with open_source(open_root(tmp_path / "data"), "main") as opened:
+        found = permissions(opened, 10)
+    assert found.pages == 3
+    assert {row.directive: (row.pages, row.hosts, row.examples) for row in found.rows} == {
+        "noarchive": (2, 1, (f"{home}1", f"{home}2")),
+        "nofollow": (1, 1, (f"{home}2",)),
+        "noindex": (1, 1, (f"{home}2",)),
+    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests.conftest import missing
 from tests.web.test_browser import CHROMIUM, Live
+from tests.workers import shared_folder
 
 from .demo import Left, demo_left, serving_at
 
@@ -19,9 +19,7 @@ from .demo import Left, demo_left, serving_at
 @pytest.fixture(scope="session")
 def left(tmp_path_factory: pytest.TempPathFactory) -> Left:
     """What `teia demo` left; copied by who writes in it."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
-    return demo_left(shared / "teia-demo")
+    return demo_left(shared_folder(tmp_path_factory) / "teia-demo")
 
 
 @pytest.fixture(scope="module")

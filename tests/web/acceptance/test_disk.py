@@ -54,7 +54,7 @@ def test_a_disk_that_fills_up_is_reported_where_operators_look_and_no_more_when_
                 """Whether the monitor and the head of every page warn of it."""
                 page, other = client.get("/c/main"), client.get("/lab")
                 assert (page.status_code, other.status_code) == (200, 200)
-                return "of the disk is free" in page.text, "1 needs you" in other.text
+                return "of the disk is free" in page.text, "1 alert" in other.text
 
             until(lambda: says() == (False, False))
             disk.fill()

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page
+from playwright.sync_api import Error as PlaywrightError
 
 from tests.system.labs import Lab, running_lab
 from tests.system.test_serve import Served, serving
@@ -80,7 +81,12 @@ class Evening:
         def look() -> bool:
             if is_so():
                 return True
-            self.page.reload()
+            try:
+                self.page.reload()
+            except PlaywrightError as error:  # a click before it is still on its way to another page
+                if "Not attached to an active page" not in error.message:
+                    raise
+                self.page.wait_for_load_state()
             return False
 
         until(look, within_s=within_s, state=lambda: self.page.inner_text("main"))
@@ -99,7 +105,7 @@ def evening(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
         page.goto("/login")
         for at, value in (("#code", code), ("#new-name", "ana"), ("#new-password", PASSWORD)):
             page.fill(at, value)
-        page.click("text=Make the account")
+        page.click("text=Create account")
         page.wait_for_url("**/c")
         hosts = sorted({line["host"] for line in lab.truth().values()} - {re.split("[/:]", lab.seed_url)[3]})
         yield Evening(lab, served, page, hosts[2:], hosts[0], hosts[1])
@@ -138,7 +144,7 @@ def test_a_collection_is_tried_with_fifty_urls_before_it_is_made(evening: Evenin
     page.fill("#more", MORE.format(dns=evening.lab.dns))
     urls = fifty(evening)
     page.fill("#tries", "\n".join(urls))
-    page.click("button:text-is('Try')")
+    page.click("button:text-is('Test')")
     verdicts = page.locator("#tried > li").all_inner_texts()
     assert len(verdicts) == 50
     for url, verdict in zip(urls, verdicts, strict=True):
@@ -165,8 +171,8 @@ def test_it_is_paused_and_resumed_and_a_rule_takes_out_of_the_queue_what_was_ann
     page.locator("[name=rule_do]").nth(blank).select_option("skip")
     page.locator("[name=rule_kind]").nth(blank).select_option("domain")
     page.locator("[name=rule_value]").nth(blank).fill(evening.dropped)
-    page.click("text=See what it does, then save")
-    sentence = page.locator("section", has_text="What this does").locator("p").first.inner_text()
+    page.click("text=Preview changes")
+    sentence = page.locator("section", has_text="Effect of these changes").locator("p").first.inner_text()
     found = re.match(r"([\d,]+) of [\d,]+ known URLs leave the queue, 0 enter", sentence)
     assert found is not None, sentence
     announced, before = int(found[1].replace(",", "")), evening.queued()

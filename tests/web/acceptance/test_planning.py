@@ -104,7 +104,7 @@ def test_the_five_dates_are_those_on_which_the_coordinator_begins(
     said, instants = SCHEDULES[first]
     zone, _, start = first.partition(" ")
     page.goto("/c/new")
-    page.fill("#start", start)
+    page.fill("#start", start.replace(" ", "T"))
     page.fill("#zone", zone)
     page.fill("#every_number", "7")
     page.select_option("[name=every_unit]", "days")

@@ -94,7 +94,7 @@ def test_a_result_says_how_likely_it_is_current_and_that_is_what_its_rate_and_ag
         seen = shown.locator(".facts time").first.get_attribute("datetime") or ""
         assert abs(from_iso(seen) - from_iso(hit["last_visit"])) < 1, "when it was seen"
         if hit["fresh_probability"] is None:
-            assert "too early to say" in shown.inner_text()
+            assert "freshness unknown" in shown.inner_text()
             continue
         said = re.match(r"\d+%", shown.locator(".pie-words").inner_text())
         assert said is not None

@@ -67,12 +67,14 @@ def test_the_table_of_routes_and_roles_is_kept(web: Web) -> None:
 
 
 SCOPES: dict[TokenScope | None, str] = {
-    None: "GET /api /health /help/query",
+    None: "GET /api /health /help/figures /help/query",
     TokenScope.METRICS: "GET /metrics",
     TokenScope.SEARCH: """
-        GET / /copy /indexnow /login /opensearch.xml /page /pages /raw/{signed:path} /search /search.rss
+        GET / /complete /copy /indexnow /login /opensearch.xml /page /pages /raw/{signed:path} /search /search.rss
             /c/{collection}/copy /c/{collection}/diff /c/{collection}/feed/{key} /c/{collection}/page
-            /c/{collection}/unknown /websub/{collection}/{key}
+            /c/{collection}/unknown /websub/{collection}/{key} /c/{collection}/cdx /c/{collection}/cdx/search/cdx
+            /c/{collection}/memento/{stamp}/{uri:path} /c/{collection}/timegate/{uri:path}
+            /c/{collection}/timemap/{part}/{uri:path}
         POST /choose /indexnow /login /login/first /logout /websub/{collection}/{key}
     """,
     TokenScope.READ: """

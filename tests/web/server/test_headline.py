@@ -42,10 +42,10 @@ def test_operators_see_on_every_page_what_runs_and_what_needs_them(
     monkeypatch.setattr(headline, "PATIENCE_S", 30.0)
     operator = web.client(Role.OPERATOR)
     for address in ("/", "/c", "/c/main", "/lab", "/search?q=renda", "/nothing-here"):
-        assert shown(operator.get(address).text) == [("/c", "1 running"), ("/c/main#needs", "1 needs you")], address
+        assert shown(operator.get(address).text) == [("/c", "1 running"), ("/c/main#needs", "1 alert")], address
     assert 'id="needs"' in operator.get("/c/main").text, "where it leads to"
     portuguese = operator.get("/", headers={"accept-language": "pt-BR"}).text
-    assert [said for _, said in shown(portuguese)] == ["1 em execução", "1 precisa de você"]
+    assert [said for _, said in shown(portuguese)] == ["1 em execução", "1 alerta"]
     for role in (Role.PUBLIC, Role.VIEWER):
         assert shown(web.client(role).get("/").text) == []
 

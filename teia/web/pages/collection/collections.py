@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -20,12 +20,15 @@ from teia.web.server.installation import Installation
 from teia.web.server.json_routes import ActionResult, InstallationDep, PageRoutes, VisitorDep
 
 MESSAGES = {
-    "start": "starts now",
-    "pause": "pausing: requests in progress are finished, no new ones are sent",
-    "resume": "resuming",
-    "stop": "stopping: requests in progress are finished; it can be started again at any time, nothing is lost",
+    "start": Message("starts now"),
+    "pause": Message("pausing: requests in progress are finished, no new ones are sent"),
+    "resume": Message("resuming"),
+    "stop": Message("stopping: requests in progress are finished; start it again at any time, nothing is lost"),
 }
 NO_CRAWLER = CrawlerState("off")
+ACCOUNT_KEYS = (
+    "state", "pages", "captures", "indexed", "urls_known", "urls_queued", "pages_per_s", "paused_why",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class CollectionLine:
     name: str
     state: str
     pages: int
+    captures: int
+    indexed: int
     urls_known: int
     urls_queued: int
     pages_per_s: float
@@ -58,6 +63,13 @@ class CollectionsView:
 
     collections: list[CollectionLine]
     crawler: CrawlerState
+
+    def shape(self) -> dict[str, Any]:
+        """Return the values on which states and buttons depend, by their paths in the JSON."""
+        found: dict[str, Any] = {"collections.length": len(self.collections), "crawler.state": self.crawler.state}
+        for number, line in enumerate(self.collections):
+            found |= {f"collections.{number}.state": line.state, f"collections.{number}.needs.length": len(line.needs)}
+        return found
 
 
 ACTIONS = (Message("start"), Message("pause"), Message("resume"), Message("stop"))
@@ -79,7 +91,6 @@ class RemovalForm(BaseModel):
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/c", "collections.html", Role.VIEWER)(collections)
     pages.action("/c/{collection}/command", Role.OPERATOR)(command)
-    pages.action("/c/{collection}/remove", Role.ADMIN)(remove)
 
 
 def collections(installation: InstallationDep) -> CollectionsView:
@@ -94,7 +105,7 @@ def _line(installation: Installation, name: str) -> CollectionLine:
     agenda, problem = _agenda(installation, name)
     return CollectionLine(
         name=name,
-        **{key: account[key] for key in ("state", "pages", "urls_known", "urls_queued", "pages_per_s", "paused_why")},
+        **{key: account.get(key, 0) for key in ACCOUNT_KEYS},
         fresh=freshness.get("fresh"),
         bound=freshness.get("possible"),
         next_run=None if agenda is None else agenda.next_run,
@@ -122,7 +133,7 @@ def command(installation: InstallationDep, visitor: VisitorDep, collection: str,
         else _send_command(installation, collection, form.command)
     )
     installation.accounts.log_action(visitor.name, form.command, collection=collection)
-    return ActionResult(f"{collection}: {message}", f"/c/{collection}")
+    return ActionResult(Message("{field}: {why}", field=collection, why=message), f"/c/{collection}")
 
 
 def start(installation: Installation, collection: str) -> str:
@@ -138,7 +149,9 @@ def start(installation: Installation, collection: str) -> str:
     holder = installation.root.lock_holder()
     # Another process has the folder, for example `teia crawl` in a terminal.
     if not is_running and holder is not None and holder != installation.supervisor.state.pid:
-        return f"starts as soon as process {holder}, which is crawling this folder, has ended or takes it over"
+        return Message(
+            "starts as soon as process {pid}, which is crawling this folder, has ended or takes it over", pid=holder
+        )
     return MESSAGES["start"]
 
 
@@ -156,8 +169,8 @@ def remove(installation: InstallationDep, visitor: VisitorDep, collection: str, 
     """Remove a collection with all its data; the user types its name to confirm."""
     installation.check(collection)
     if form.name.strip() != collection:
-        raise UsageError(Message("type the name {name} to remove it; nothing was removed", name=collection))
+        raise UsageError(Message("type the name {name} to remove it; nothing was removed", name=collection), "name")
     remove_collection(installation.root, collection, installation.clock)
     installation.forget(collection)
     installation.accounts.log_action(visitor.name, Message("remove collection"), collection=collection)
-    return ActionResult(f"{collection} was removed", "/c")
+    return ActionResult(Message("{name} was removed", name=collection), "/c")

@@ -161,4 +161,4 @@ def begin_audit(installation: InstallationDep, visitor: VisitorDep, collection: 
     installation.check(collection)
     installation.auditor.start(collection, form.kind)
     installation.accounts.log_action(visitor.name, Message("audit"), collection=collection, kind=form.kind.value)
-    return ActionResult("the audit was started", link(f"/c/{collection}/data"))
+    return ActionResult(Message("the audit was started"), link(f"/c/{collection}/data"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Form, Query, Request
 from pydantic import BaseModel, Field
 
 from teia.collections.drafts import (
+    SEEDS,
     DraftResult,
     RestrictedSetting,
     SettingFault,
@@ -41,10 +42,19 @@ from teia.web.collection_form import (
     url_test_view,
 )
 from teia.web.language.translate import translator_for
-from teia.web.pages.collection.collections import start
+from teia.web.pages.collection.collections import RemovalForm, remove, start
+from teia.web.pages.collection.monitor import account_of
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, ActionResult, FormAgain, InstallationDep, PageRoutes, VisitorDep
+from teia.web.server.json_routes import (
+    API,
+    ActionResult,
+    FormAgain,
+    FormProblem,
+    InstallationDep,
+    PageRoutes,
+    VisitorDep,
+)
 from teia.web.server.preferences import language_of
 
 Settings = dict[str, dict[str, Any]]
@@ -98,6 +108,7 @@ def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/new", "draft.html", Role.OPERATOR)(new)
     pages.page("/c/{collection}/edit", "draft.html", Role.OPERATOR)(edit)
     pages.page("/c/{collection}/clone", "draft.html", Role.OPERATOR)(clone)
+    pages.action("/c/{collection}/remove", Role.ADMIN, "draft.html", remove_again)(remove)
     pages.form("/c/new", Role.OPERATOR, "draft.html")(make_by_form)
     pages.form("/c/{collection}/edit", Role.OPERATOR, "draft.html")(edit_by_form)
     pages.add("POST", "/draft", Role.OPERATOR, preview_translated, include_in_schema=False, response_model=DraftView)
@@ -107,6 +118,13 @@ def add_routes(pages: PageRoutes) -> None:
     pages.api("/scope/test", Role.OPERATOR, "try_draft")(try_draft)
     pages.api("/draft", Role.OPERATOR, "look_at_draft")(preview_draft)
     pages.add("GET", f"{API}/schedule/preview", Role.VIEWER, preview, response_model=ScheduleView)
+
+
+def remove_again(
+    problem: FormProblem, installation: Installation, collection: str, form: RemovalForm, **_: object
+) -> DraftView:
+    """Return the form of a collection that was not removed, with what was typed."""
+    return replace(edit(installation, collection), removal=problem, removal_typed=form.name)
 
 
 def form_fields(fields: Annotated[Fields, Form()]) -> Fields:
@@ -221,9 +239,11 @@ def _make(
         visitor.name, Message("make collection"), collection=name, seeds=len(config.collection.seeds), **consent_detail
     )
     if not is_started:
-        return ActionResult(f"{name} was created", f"/c/{name}")
+        return ActionResult(Message("{name} was created", name=name), f"/c/{name}")
     installation.accounts.log_action(visitor.name, Message("start"), collection=name)
-    return ActionResult(f"{name} was created, and {start(installation, name)}", f"/c/{name}")
+    return ActionResult(
+        Message("{name} was created, and {when}", name=name, when=start(installation, name)), f"/c/{name}"
+    )
 
 
 def change_settings(
@@ -252,7 +272,7 @@ def _change(
     consent_detail = _check_restricted(visitor, restricted_settings(after, before), consent)
     changes = changes_between(before, after)
     if not changes:
-        return EditEffect("nothing is different", f"/c/{name}", True, effect, [], [], [])
+        return EditEffect(Message("nothing is different"), f"/c/{name}", True, effect, [], [], [])
     edits = diff_configs(before, after)
 
     def note() -> None:
@@ -262,6 +282,7 @@ def _change(
         if installation.supervisor is not None:
             installation.supervisor.wake()
 
+    seeds_failed = bool(account_of(installation, name)[0].get("failed_seeds"))
     try:
         changed = apply_change(installation.root, name, edits, installation.clock)
     except StoreError:  # the edits may be saved all the same: a crawl that did not answer in time reads them later
@@ -270,7 +291,23 @@ def _change(
         raise
     note()
     now, later = list(changed.now), list(changed.later) if changed.running else []
-    return EditEffect(f"{name} was changed", f"/c/{name}", True, effect, changes, now, later)
+    message = _saved_message(now, later, changed.running)
+    # A wrong seed was corrected: there is nothing else that the crawl could have waited for.
+    if seeds_failed and not changed.running and SEEDS in {each.key for each in changes} and installation.supervisor:
+        start(installation, name)
+        message = Message("Saved; the crawl starts with it now.")
+    return EditEffect(message, f"/c/{name}", True, effect, changes, now, later)
+
+
+def _saved_message(now: list[str], later: list[str], is_running: bool) -> Message:
+    """Tell when saved settings take effect."""
+    if not is_running:
+        return Message("Saved; the next crawl uses it.")
+    if not later:
+        return Message("Saved; the running crawl uses it now.")
+    if not now:
+        return Message("Saved; the crawl uses it from its next start.")
+    return Message("Saved; the running crawl uses it now, except from its next start: {keys}", keys=", ".join(later))
 
 
 def _config_or_raise(draft: DraftResult) -> Config:

@@ -48,6 +48,7 @@ from teia.views.host import (
     host_view,
     week_plan,
 )
+from teia.views.host_budget import BudgetPaces
 from teia.views.hosts import HostLine
 from teia.web.access.accounts import ChangeLine
 from teia.web.access.roles import Role
@@ -135,10 +136,10 @@ def host_page(
     """Return one host: its settings, its responses, and the time of one pass, at this delay or another."""
     table = all_hosts(installation, collection)
     line = find_line(table, host)
+    config, now_s = installation.config(collection), installation.clock.now_s()
     with installation.lookup(collection) as lookup:
-        about = host_view(
-            lookup, table, line.host, installation.config(collection), installation.clock.now_s(), delay_s, pages
-        )
+        about = host_view(lookup, table, line.host, config, now_s, delay_s, pages)
+        plan = week_plan(*BudgetPaces(lookup, config, now_s).of_host(line))
     is_asked = delay_s is not None or pages is not None
     # A slot is the time of one request: the response and the delay after it.
     requested_slot_s = about.feasibility.delay_s + about.feasibility.response_s
@@ -146,7 +147,7 @@ def host_page(
         time=iso_utc(installation.clock.now_s()),
         about=about,
         now=compute_feasibility(line),
-        plan=week_plan(line, installation.config(collection).refresh),
+        plan=plan,
         is_asked=is_asked,
         possible=_estimate(installation, collection, line, line.slot_s),
         possible_asked=_estimate_at(installation, collection, line, requested_slot_s) if is_asked else None,

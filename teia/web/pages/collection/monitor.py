@@ -51,6 +51,12 @@ NOW_POINTS = 4
 """Number of points whose mean is the current rate."""
 
 
+PAUSED_BY_USER = "asked to"
+"""Reason of a pause that a user asked for, in a crawl's account."""
+
+LOGGED_ACTIONS = 50
+"""Number of newest log entries among which the user who paused a crawl is searched."""
+
 MEETING_POINTS = 24
 """Two minutes: at the start of a crawl everything grows, so a shorter span predicts nothing."""
 
@@ -127,8 +133,11 @@ def live_status(installation: Installation, collection: str) -> dict[str, Any]:
         # Defaults: an account without a running crawl lacks these keys.
         "freshness": None,
         "live": None,
+        "captures": 0,
         **account,
         "is_freshness_known": is_freshness_known(account),
+        "is_paused_by_user": account["paused_why"] == PAUSED_BY_USER,
+        "paused_by": _paused_by(installation, collection, account),
         "is_running": run is not None,
         "updated": iso_utc(run.updated_s if run is not None else points[-1].time_s if points else 0.0),
         "pages_per_s_now": _rate_now(points) if run is not None else 0.0,
@@ -140,6 +149,15 @@ def live_status(installation: Installation, collection: str) -> dict[str, Any]:
             for alert, each in set_aside_alerts
         ],
     }
+
+
+def _paused_by(installation: Installation, collection: str, account: Mapping[str, Any]) -> str:
+    """Return the user of this server who paused a crawl; empty if it runs, or was paused in a terminal."""
+    if account["state"] != "paused" or account["paused_why"] != PAUSED_BY_USER:
+        return ""
+    lines = (line for _, line in installation.accounts.logged_actions(LOGGED_ACTIONS))
+    last = next((line for line in lines if line.detail.get("collection") == collection), None)
+    return last.who if last is not None and last.what == "pause" else ""
 
 
 def _disk(installation: Installation, collection: str) -> Disk:
@@ -193,7 +211,11 @@ def set_aside(installation: InstallationDep, visitor: VisitorDep, collection: st
     installation.accounts.log_action(
         visitor.name, Message("warning: {deed}", deed=ACTIONS[form.deed]), collection=collection, **what
     )
-    message = "it is dismissed until it is twice as bad" if form.deed == "dismiss" else "it is shown again"
+    message = (
+        Message("dismissed until it is twice as severe")
+        if form.deed == "dismiss"
+        else Message("the alert is shown again")
+    )
     return ActionResult(message, link(f"/c/{collection}"))
 
 

@@ -34,7 +34,7 @@ from teia.views.queue import (
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.pages.collection.bulk import BulkActionRow, latest_actions
-from teia.web.pages.collection.monitor import table_of
+from teia.web.pages.collection.monitor import account_of, table_of
 from teia.web.server.auth import Refused
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import InstallationDep, PageRoutes
@@ -83,7 +83,7 @@ class QueuePreviewRow:
 
 @dataclass(frozen=True, slots=True)
 class FrontierView:
-    """Counts of waiting URLs by reason at `counted`, and the first URLs in crawl order.
+    """Queued URLs now, counts of waiting URLs by reason at `counted`, and the first URLs in crawl order.
 
     Only a limited number of hosts, and of URLs of each, is examined; `is_bounded` tells that there may be more. With
     `sort`, the first `sorted_among` are in another order: longest waiting, heaviest, nearest to the seeds, or by host
@@ -91,6 +91,7 @@ class FrontierView:
     `next_run` is the next scheduled start, if there is one.
     """
 
+    urls_queued: int
     counted: str
     order: str
     weights: str
@@ -127,6 +128,7 @@ def frontier(
 ) -> FrontierView:
     """List the waiting URLs, the first ones in crawl order."""
     config = installation.config(collection)
+    urls_queued = account_of(installation, collection)[0]["urls_queued"]
     table = table_of(installation, collection)
     assert table is not None
     now_s = installation.clock.now_s()
@@ -139,6 +141,7 @@ def frontier(
         weights = weigh_rows(shown)
     waiting = sum(line.waits.any for line in table.hosts.values())
     return FrontierView(
+        urls_queued=urls_queued,
         counted=iso_utc(table.time_s),
         order=config.collection.order,
         weights=config.refresh.weights,
@@ -259,4 +262,5 @@ def live_queue(installation: Installation, collection: str) -> dict[str, Any]:
     """Return the live part of the page: counts of waiting URLs by reason."""
     table = table_of(installation, collection)
     assert table is not None
-    return {"counted": iso_utc(table.time_s), "whys": asdict(count_wait_reasons(table))}
+    queued = account_of(installation, collection)[0]["urls_queued"]
+    return {"urls_queued": queued, "counted": iso_utc(table.time_s), "whys": asdict(count_wait_reasons(table))}

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Annotated, Any
 
 from fastapi import Query, Request
 from fastapi.responses import PlainTextResponse
 
 from teia.clock import iso_utc
-from teia.errors import QueryError
-from teia.lib.message import Message
-from teia.store.fetchlog import Rows
-from teia.store.sql import MAX_SQL_CHARS
-from teia.views.reports.catalogue import REPORTS, TOP
+from teia.errors import QueryError, UsageError
+from teia.lib.message import Message, message_of
+from teia.store.fetchlog import MAX_SQL_CHARS, Rows
+from teia.views.reports.catalogue import TOP, find_report
 from teia.views.reports.source import open_source
 from teia.views.sql_child import QueryLimits, run_query
 from teia.web import limits
@@ -40,9 +40,34 @@ class UnknownReport(UnknownCollection):
     """Raised if an address names a report that does not exist."""
 
 
+WRAPPED, SORTED = "SELECT * FROM (\n", "\n) ORDER BY "
+"""Text around a query whose result is sorted by a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlColumn:
+    """A column of a table: its name and its type."""
+
+    name: str
+    type: str
+
+
+@lru_cache
+def sql_tables() -> dict[str, list[SqlColumn]]:
+    """Return the tables that a query may name, with their columns."""
+    from teia.store.parquet import SCHEMA  # imports pyarrow
+    from teia.views.sql_tables import VIEWS
+
+    schemas = {"fetches": SCHEMA, **{name: table.schema for name, table in VIEWS.items()}}
+    return {name: [SqlColumn(each.name, str(each.type)) for each in schema] for name, schema in schemas.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class SqlView:
-    """An SQL query and its result: at most `max_rows` rows, `cut` if there were more; `error` if it failed."""
+    """An SQL query and its result: at most `max_rows` rows, `cut` if there were more; `error` if it failed.
+
+    `tables` are the tables that a query may name, with their columns; `examples` are queries by name.
+    """
 
     query: str
     columns: list[str]
@@ -51,6 +76,18 @@ class SqlView:
     error: str
     max_rows: int
     max_s: float
+    tables: dict[str, list[SqlColumn]]
+    examples: dict[str, str]
+
+    def sorted_by(self, column: int) -> str:
+        """Return the query sorted by a column of its result; in the other direction if it is sorted by that already."""
+        inner, _, by = self.query.strip().rstrip(";").rpartition(SORTED)
+        if inner.startswith(WRAPPED) and by.partition(" ")[0].isdigit():
+            inner = inner.removeprefix(WRAPPED)
+        else:
+            inner, by = self.query.strip().rstrip(";"), ""
+        direction = "" if by == f"{column} DESC" else " DESC"
+        return f"{WRAPPED}{inner}{SORTED}{column}{direction}"
 
 
 def add_routes(pages: PageRoutes) -> None:
@@ -70,14 +107,14 @@ def first_report(installation: InstallationDep, collection: str) -> dict[str, An
 def report(installation: InstallationDep, collection: str, name: str, top: Top = TOP) -> dict[str, Any]:
     """Return a report with the keys of `teia report NAME --json`, as counted at `counted`."""
     installation.check(collection)
-    if name not in REPORTS:
-        raise UnknownReport(
-            Message("unknown report {name!r}; available: {names}", name=name[:100], names=", ".join(REPORTS))
-        )
+    try:
+        report_of = find_report(name)
+    except UsageError as error:
+        raise UnknownReport(message_of(error)) from error
 
     def make() -> tuple[dict[str, Any], list[str]]:
         with open_source(installation.root, collection) as source:
-            found = asdict(REPORTS[name](source, top))
+            found = asdict(report_of(source, top))
             return found, [str(path) for path in source.log.damaged]
 
     found = installation.cache.get(
@@ -123,7 +160,7 @@ def sql(request: Request, installation: InstallationDep, collection: str, q: Sql
     if not request.url.path.startswith(API):
         rows = rows[:SHOWN_ROWS]
     cut = found.cut or len(rows) < len(found.rows)
-    return SqlView(q, list(found.columns), rows, cut, error, limits.SQL_ROWS, limits.SQL_S)
+    return SqlView(q, list(found.columns), rows, cut, error, limits.SQL_ROWS, limits.SQL_S, sql_tables(), REPORT_SQL)
 
 
 def sql_csv(installation: InstallationDep, collection: str, q: SqlText) -> PlainTextResponse:

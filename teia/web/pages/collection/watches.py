@@ -6,7 +6,7 @@ address may read the feed. A webhook's secret is shown once, when it is made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
@@ -32,7 +32,14 @@ from teia.web.pages.finding.page import MAX_URL_CHARS
 from teia.web.server.atom import MEDIA_TYPE, atom
 from teia.web.server.auth import Refused
 from teia.web.server.installation import Installation, installation_of
-from teia.web.server.json_routes import ActionResult, InstallationDep, PageRoutes, VisitorDep
+from teia.web.server.json_routes import (
+    NO_PROBLEM,
+    ActionResult,
+    FormProblem,
+    InstallationDep,
+    PageRoutes,
+    VisitorDep,
+)
 from teia.web.server.templates import link
 
 FullInstallationDep = Annotated[Installation, Depends(installation_of)]
@@ -51,6 +58,8 @@ class WatchesView:
     q: str = ""
     made: str = ""
     secret: str = ""
+    webhook: str = ""
+    problem: FormProblem = NO_PROBLEM
 
 
 class SubscriptionForm(BaseModel):
@@ -69,7 +78,7 @@ class SubscriptionId(BaseModel):
 
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/watches", "watches.html", Role.VIEWER)(watches)
-    pages.action("/c/{collection}/watches/add", Role.OPERATOR, "watches.html")(add)
+    pages.action("/c/{collection}/watches/add", Role.OPERATOR, "watches.html", add_again)(add)
     pages.action("/c/{collection}/watches/remove", Role.OPERATOR)(remove)
     pages.action("/c/{collection}/watches/try", Role.OPERATOR)(try_it)
     how = {"include_in_schema": False, "response_class": Response}
@@ -103,18 +112,28 @@ def add(installation: InstallationDep, visitor: VisitorDep, collection: str, for
     return WatchesView(collection, view.subscriptions, made=made.subscription.id, secret=made.secret)
 
 
+def add_again(
+    problem: FormProblem, installation: Installation, collection: str, form: SubscriptionForm, **_: object
+) -> WatchesView:
+    """Return the page after a subscription that could not be made, with what was typed."""
+    view = watches(installation, collection, form.url, form.query)
+    return replace(view, webhook=form.webhook, problem=problem)
+
+
 def remove(installation: InstallationDep, visitor: VisitorDep, collection: str, form: SubscriptionId) -> ActionResult:
     """Stop watching a page or a search."""
     gone = unsubscribe(installation.root, installation.check(collection), form.id)
     installation.accounts.log_action(visitor.name, Message("stop watching"), collection=collection, watched=gone.what)
-    return ActionResult(f"the subscription to {gone.what} was removed", link(f"/c/{collection}/watches"))
+    return ActionResult(
+        Message("the subscription to {what} was removed", what=gone.what), link(f"/c/{collection}/watches")
+    )
 
 
 def try_it(installation: InstallationDep, visitor: VisitorDep, collection: str, form: SubscriptionId) -> ActionResult:
     """Send a test message to a webhook."""
     tried = send_test_message(installation.root, installation.check(collection), installation.clock, form.id)
     installation.accounts.log_action(visitor.name, Message("try webhook"), collection=collection, watched=tried.what)
-    return ActionResult("a message was queued", link(f"/c/{collection}/watches"))
+    return ActionResult(Message("a test message was queued"), link(f"/c/{collection}/watches"))
 
 
 def feed(request: Request, installation: FullInstallationDep, collection: str, key: str) -> Response:

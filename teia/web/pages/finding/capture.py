@@ -20,13 +20,15 @@ from teia.errors import UsageError
 from teia.frontier.tables.pages import VisitEntry
 from teia.lib.message import Message
 from teia.parse.headers import parse_head
+from teia.parse.html.directives import NOARCHIVE
 from teia.parse.mime import content_type, effective_type
 from teia.urls import from_user
 from teia.views.captures import StoredCapture, nearest_capture, read_capture, versions
 from teia.web.access.roles import Role
 from teia.web.pages.finding.raw import SignedRecord, Signer, payload_of, resolve_references
-from teia.web.server.installation import Installation
-from teia.web.server.json_routes import InstallationDep, PageRoutes
+from teia.web.server.auth import Visitor
+from teia.web.server.installation import ClosedCopies, Installation
+from teia.web.server.json_routes import InstallationDep, PageRoutes, VisitorDep
 
 PART_CHARS = 40_000
 """Characters of a text or a source on one page."""
@@ -93,8 +95,18 @@ def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/copy", "copy.html", Role.PUBLIC)(copy)
 
 
+def check_reserved(installation: Installation, visitor: Visitor, collection: str, found: StoredCapture) -> None:
+    """Refuse a capture that its site does not want to be shown, unless the visitor is signed in."""
+    is_reserved = NOARCHIVE in found.reserved and installation.config(collection).public.noarchive
+    if is_reserved and not visitor.may(Role.VIEWER):
+        raise ClosedCopies(
+            Message("its site asks that no copies of this page are shown (noarchive); sign in to read it")
+        )
+
+
 def copy(
     installation: InstallationDep,
+    visitor: VisitorDep,
     collection: str,
     url: Annotated[str, Query(max_length=8_000)],
     time: Annotated[str, Query(max_length=40)] = "",
@@ -125,7 +137,9 @@ def copy(
         )
         view = _with_versions(view, versions(visits), visit)
         with installation.capture_slots.hold():
-            return _with_contents(installation, lookup, view, read_capture(lookup, entry, visit), part)
+            found = read_capture(lookup, entry, visit)
+            check_reserved(installation, visitor, collection, found)
+            return _with_contents(installation, lookup, view, found, part)
 
 
 def _fresh_probability(lookup: Lookup, entry: UrlEntry, now_s: float) -> float | None:

@@ -14,8 +14,8 @@ from teia.urls import from_user
 from teia.views.captures import nearest_capture, read_capture, versions
 from teia.views.compare import Comparison, compare
 from teia.web.access.roles import Role
-from teia.web.pages.finding.capture import parse_time
-from teia.web.server.json_routes import InstallationDep, PageRoutes
+from teia.web.pages.finding.capture import check_reserved, parse_time
+from teia.web.server.json_routes import InstallationDep, PageRoutes, VisitorDep
 
 Tab = Literal["text", "links", "headers"]
 
@@ -40,6 +40,7 @@ def add_routes(pages: PageRoutes) -> None:
 
 def diff(
     installation: InstallationDep,
+    visitor: VisitorDep,
     collection: str,
     url: Annotated[str, Query(max_length=8_000)],
     a: Annotated[str, Query(max_length=40)] = "",
@@ -71,9 +72,10 @@ def diff(
         if first.time_s > last.time_s:
             first, last = last, first
         with installation.capture_slots.hold():
-            found = compare(
-                installation.capture_reader, read_capture(lookup, entry, first), read_capture(lookup, entry, last)
-            )
+            captures = [read_capture(lookup, entry, each) for each in (first, last)]
+            for each in captures:
+                check_reserved(installation, visitor, collection, each)
+            found = compare(installation.capture_reader, *captures)
     older = [each.time_s for each in known if each.time_s < first.time_s]
     newer = [each.time_s for each in known if each.time_s > last.time_s]
     return DiffView(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -12,6 +13,8 @@ from teia.collections.account import MIN_REVISITED
 from teia.collections.control_file import CrawlReports
 from teia.frontier.tables.page_changes import last_change_s
 from teia.search.query.query_language import accepted_languages
+from teia.search.query.tree import MIN_PREFIX_CHARS, RESULT_WINDOW
+from teia.search.query.words import folded, words_of
 from teia.search.serve.searcher import SearchOptions
 from teia.search.show.results import Expansion, Explanation
 from teia.search.show.spelling import Suggestion
@@ -25,6 +28,14 @@ from teia.web.server.templates import link
 
 PER_PAGE = 10
 MAX_PER_PAGE = 100
+SHOWN_PAGES = 9
+"""Most numbers of pages of results that a page links to."""
+
+MAX_COMPLETED_CHARS = 200
+COMPLETING_RESULTS = 10
+"""Results from which completions of a query are taken."""
+
+MAX_WORDS, MAX_TITLES = 4, 4
 DOUBTFUL = 0.5
 """Results below this probability of being current show their next visit."""
 
@@ -72,11 +83,12 @@ Dated = Literal["", "1d", "7d", "30d", "365d"]
 
 @dataclass(frozen=True, slots=True)
 class ChosenFilters:
-    """Filters chosen beside the query: language, type, greatest age; the query can contain the same."""
+    """Choices beside the query: filters by language, type and age, which it can also contain; no corrections."""
 
     language: str = ""
     type: str = ""
     dated: str = ""
+    verbatim: bool = False
 
     def prepend_to(self, query: str) -> str:
         """Prepend the chosen filters to the query; at its end an unclosed quote could swallow them."""
@@ -85,17 +97,20 @@ class ChosenFilters:
 
     def links(self) -> dict[str, str]:
         """Return the filters as parameters of an address."""
-        return {"language": self.language, "type": self.type, "dated": self.dated}
+        chosen = {"language": self.language, "type": self.type, "dated": self.dated}
+        return chosen | {"verbatim": "true" if self.verbatim else ""}
 
 
 @dataclass(frozen=True, slots=True)
 class SearchView:
     """Search results, with the keys of `teia search --json`. `next_offset` is the offset of the next page.
 
-    A `query` of more than 2,000 characters is cut.
+    A `query` of more than 2,000 characters is cut. `corrected` is the query that was searched, if words of the typed
+    one were misspelt.
     """
 
     query: str
+    corrected: str | None
     understood: str
     collection: str
     total: int
@@ -123,6 +138,20 @@ class SearchAnswer(SearchView):
     is_cut: bool = False
 
     @property
+    def numbered_pages(self) -> list[tuple[int, int]]:
+        """Numbers and offsets of the pages of results around this one; none if there is only one page."""
+        pages = -(-min(self.total, RESULT_WINDOW) // self.n)
+        here = self.offset // self.n
+        first = max(0, min(here - SHOWN_PAGES // 2, pages - SHOWN_PAGES))
+        shown = range(first, min(pages, first + SHOWN_PAGES)) if pages > 1 else ()
+        return [(number + 1, number * self.n) for number in shown]
+
+    @property
+    def verbatim_address(self) -> str:
+        """Address of the results for the query as it was typed."""
+        return link("/search", q=self.query, c=self.collection, **replace(self.chosen, verbatim=True).links())
+
+    @property
     def short_address(self) -> str:
         """Address of a page whose query is too long to repeat in its links; empty otherwise."""
         return link("/search", q=self.query, c=self.collection, **self.chosen.links()) if self.is_cut else ""
@@ -142,10 +171,27 @@ class HomeView:
     fresh: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A query that a typed beginning may become: by a `word` of pages, or by the `title` of one."""
+
+    text: str
+    kind: Literal["word", "title"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionView:
+    """Completions of a typed text, the most frequent words first, then titles."""
+
+    query: str
+    completions: list[Completion]
+
+
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/", "home.html", Role.PUBLIC)(home)
     pages.page("/search", "search.html", Role.PUBLIC)(search)
     pages.page("/help/query", "help_query.html", Role.PUBLIC)(help_query)
+    pages.json("/complete", Role.PUBLIC)(complete)
 
 
 def home(request: Request, installation: InstallationDep) -> HomeView:
@@ -222,13 +268,19 @@ def search(
     language: Language = "",
     type: Type = "",  # noqa: A002  # the name of a field of the form
     dated: Dated = "",
+    verbatim: bool = False,
 ) -> SearchView:
-    """Search the pages of one collection, or of all."""
+    """Search the pages of one collection, or of all; with `verbatim`, without correcting misspelt words."""
     reader_languages = accepted_languages(request.headers.get("accept-language", ""))
     options = SearchOptions(
-        explain=explain, facets=facets, language=lang or None, expand=expand, reader_languages=reader_languages
+        explain=explain,
+        facets=facets,
+        language=lang or None,
+        expand=expand,
+        reader_languages=reader_languages,
+        correct=not verbatim,
     )
-    chosen = ChosenFilters(language, type, dated)
+    chosen = ChosenFilters(language, type, dated, verbatim)
     found = installation.search(c or None).search(chosen.prepend_to(q), n, offset, options)
     names, answer, end = installation.searchable(), found.as_json(), found.offset + len(found.hits)
     shown_hits = [
@@ -239,6 +291,8 @@ def search(
     shown = _shorten(q)
     own = {
         "query": shown,
+        # The filters that are chosen beside the query were searched with it, but are no part of it.
+        "corrected": found.corrected.removeprefix(chosen.prepend_to("")).strip() or None,
         "is_cut": shown != q,
         "chosen": chosen,
         "collection": c,
@@ -253,6 +307,26 @@ def search(
         "shards": Shards(found.shards_queried, found.shards_answered),
     }
     return SearchAnswer(**answer | own)
+
+
+def complete(
+    installation: InstallationDep, q: Annotated[str, Query(max_length=MAX_COMPLETED_CHARS)] = "", c: str = ""
+) -> CompletionView:
+    """Complete a query while it is typed: by words of pages that it finds, and by their titles."""
+    typed = q.strip()
+    *_, last = words_of(typed) or ("",)
+    # A text that ends in a sign, or in the value of a filter, is not completed.
+    if len(last) < MIN_PREFIX_CHARS or not typed.lower().endswith(last) or ":" in typed.split()[-1]:
+        return CompletionView(q, [])
+    found = installation.search(c or None).search(f"{typed}*", COMPLETING_RESULTS, 0, SearchOptions(correct=False))
+    forms: Counter[str] = Counter(
+        part.lower() for hit in found.hits for part, marked in (*hit.title.parts, *hit.snippet.parts) if marked
+    )
+    words = [form for form, _ in forms.most_common() if folded(form).startswith(folded(last)) and form != last]
+    titles = dict.fromkeys(hit.title.plain() for hit in found.hits if folded(last) in folded(hit.title.plain()))
+    start = typed[: len(typed) - len(last)]
+    shown = [Completion(start + word, "word") for word in words[:MAX_WORDS]]
+    return CompletionView(q, [*shown, *(Completion(title, "title") for title in list(titles)[:MAX_TITLES])])
 
 
 def _shorten(query: str) -> str:

@@ -210,7 +210,7 @@ def _submit(installation: Installation, visitor: Visitor, run_request: RunReques
     except FullQueue as full:
         raise Refused(429, str(full), Message("see /lab")) from full
     installation.accounts.log_action(visitor.name, Message("start lab run"), run=run.number, command=run.command)
-    return ActionResult(f"run {run.number} is queued", f"/lab/runs/{run.number}")
+    return ActionResult(Message("run {n} is queued", n=run.number), f"/lab/runs/{run.number}")
 
 
 def _by_api(kind: str) -> Callable[..., ActionResult]:

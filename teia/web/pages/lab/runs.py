@@ -121,10 +121,10 @@ def cancel(installation: InstallationDep, visitor: VisitorDep, number: Number) -
     """Stop a run under way, or remove a waiting one."""
     before = installation.lab.run(number)
     if before.is_over:
-        return ActionResult(f"run {number} has finished", f"/lab/runs/{number}")
+        return ActionResult(Message("run {n} has finished", n=number), f"/lab/runs/{number}")
     installation.lab.cancel(number)
     installation.accounts.log_action(visitor.name, Message("cancel lab run"), run=number)
-    return ActionResult(f"run {number} was cancelled", f"/lab/runs/{number}")
+    return ActionResult(Message("run {n} was cancelled", n=number), f"/lab/runs/{number}")
 
 
 # ---- one run --------------------------------------------------------------------------------------------------------

@@ -12,27 +12,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from teia.cluster.views.view import ClusterView
+from teia.collections.figures import FIGURES, AccountFigure
+from teia.transfer.disk_use import free_space
 from teia.web.access.roles import Role
 from teia.web.pages.collection.monitor import account_of
 from teia.web.server.json_routes import InstallationDep, PageRoutes
 
-COUNTERS = {
-    "requests": "requests sent since the run began, including robots.txt and redirects",
-    "pages": "responses with a stored body",
-    "bytes": "bytes of responses, including headers",
-    "links": "links found in pages",
-    "archive_records": "records written to the archive",
-}
-GAUGES = {
-    "urls_known": "known URLs",
-    "urls_queued": "queued URLs",
-    "hosts": "hosts known to the crawler",
-}
-FRESHNESS = {
-    "fresh": "share of captures that are fresh",
-    "best": "share that could be kept fresh in the long run",
-    "possible": "upper bound of the share for any polite crawler, now",
-}
 NODE_COUNTERS = {
     "pages": "pages stored by a node since it started",
     "requests": "requests sent by a node since it started",
@@ -82,21 +67,23 @@ def _fill(family: CounterMetricFamily | GaugeMetricFamily, samples: Samples) -> 
 def collection_families(accounts: dict[str, tuple[dict[str, Any], bool]]) -> Iterator[Metric]:
     """Yield the metrics of collections, from their accounts; the flag tells whether a crawl is running."""
     of = "collection"
-    for name, description in COUNTERS.items():
-        yield _counter(name, description, of, [(each, account[name]) for each, (account, _) in accounts.items()])
-    for name, description in GAUGES.items():
-        yield _gauge(name, description, of, [(each, account[name]) for each, (account, _) in accounts.items()])
+    for figure in FIGURES.values():
+        if figure.metric:
+            yield _figure_family(figure, accounts)
     running = [(each, float(is_running)) for each, (_, is_running) in accounts.items()]
     yield _gauge("running", "1 if a crawler is running, otherwise 0", of, running)
     outcomes = {each: sorted(account["outcomes"].items()) for each, (account, _) in accounts.items()}
     by_outcome = [(each, *outcome) for each, counted in outcomes.items() for outcome in counted]
     yield _counter("outcomes", "visits by outcome", f"{of} outcome", by_outcome)
-    fresh = {each: account.get("freshness") or {} for each, (account, _) in accounts.items()}
-    for key, description in FRESHNESS.items():
-        known = [(each, values[key]) for each, values in fresh.items() if key in values]
-        yield _gauge(f"freshness_{key}", description, of, known)
-    early = [(each, account["live"]["early"]) for each, (account, _) in accounts.items() if account.get("live")]
-    yield _counter("early_requests", "requests sent before the delay of their server had passed", of, early)
+
+
+def _figure_family(figure: AccountFigure, accounts: dict[str, tuple[dict[str, Any], bool]]) -> Metric:
+    """Return a figure of every collection that has it; Prometheus adds `_total` to the name of a counter itself."""
+    values = [(each, figure.value(account)) for each, (account, _) in accounts.items()]
+    known = [(each, value) for each, value in values if value is not None]
+    name = figure.metric.removeprefix("teia_")
+    family = _counter if name.endswith("_total") else _gauge
+    return family(name.removesuffix("_total"), str(figure.meaning), "collection", known)
 
 
 def cluster_families(view: ClusterView) -> Iterator[Metric]:
@@ -129,5 +116,10 @@ def metrics(installation: InstallationDep) -> PlainTextResponse:
     found = {name: account_of(installation, name) for name in installation.names()}
     accounts = {name: (account, run is not None) for name, (account, run) in found.items()}
     registry = CollectorRegistry()
-    registry.register(Families([*collection_families(accounts), *cluster_families(installation.cluster.view())]))
+    of_machine = _gauge(
+        "disk_free_bytes", "free bytes for the data folder", "", [(free_space(installation.root).free_bytes,)]
+    )
+    registry.register(
+        Families([*collection_families(accounts), of_machine, *cluster_families(installation.cluster.view())])
+    )
     return PlainTextResponse(generate_latest(registry).decode(), media_type=TYPE)

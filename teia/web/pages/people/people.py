@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from fastapi import Query, Request
@@ -10,13 +10,21 @@ from pydantic import BaseModel, Field
 
 from teia.clock import iso_utc
 from teia.errors import UsageError
-from teia.lib.message import Message
+from teia.lib.message import Message, plain
 from teia.web import limits
 from teia.web.access.accounts import ApiToken, AuditLine, ChangeLine, User, unpack_changes
 from teia.web.access.roles import ALL_SCOPES, Role, TokenScope, role_named
 from teia.web.language.numbers import LOCALES
 from teia.web.server.auth import Refused, Visitor
-from teia.web.server.json_routes import ActionResult, InstallationDep, PageRoutes, VisitorDep
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import (
+    NO_PROBLEM,
+    ActionResult,
+    FormProblem,
+    InstallationDep,
+    PageRoutes,
+    VisitorDep,
+)
 from teia.web.server.preferences import preference, preferences_of
 
 LINES = 50
@@ -38,10 +46,12 @@ class AuditLogEntry:
 
 @dataclass(frozen=True, slots=True)
 class UsersView:
-    """All users and their roles; `invitation` is the address that was just made, shown only once."""
+    """All users and their roles; `invitation` is the address that was just made, shown only once, for `minutes`."""
 
     users: list[User]
     invitation: str = ""
+    minutes: int = 10
+    problem: FormProblem = NO_PROBLEM
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,8 @@ class TokensView:
 
     tokens: list[ApiToken]
     token: str = ""
+    problem: FormProblem = NO_PROBLEM
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +84,14 @@ class YouView:
     keys: str
     zone: str
     tokens: list[ApiToken] = field(default_factory=list)
+    problem: FormProblem = NO_PROBLEM
 
 
 class InvitationForm(BaseModel):
-    """Role of an invited user."""
+    """Role of an invited user, and the minutes for which the invitation is valid."""
 
     role: RoleWord
+    minutes: int = Field(10, ge=1, le=30 * 24 * 60)
 
 
 class RoleForm(BaseModel):
@@ -118,14 +132,14 @@ class PasswordForm(BaseModel):
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/settings/users", "users.html", Role.ADMIN)(users)
     pages.action("/settings/users/invite", Role.ADMIN, "users.html")(invite)
-    pages.action("/settings/users/role", Role.ADMIN)(change_role)
-    pages.action("/settings/users/remove", Role.ADMIN)(remove_user)
+    pages.action("/settings/users/role", Role.ADMIN, "users.html", users_again)(change_role)
+    pages.action("/settings/users/remove", Role.ADMIN, "users.html", users_again)(remove_user)
     pages.page("/settings/tokens", "tokens.html", Role.ADMIN)(tokens)
-    pages.action("/settings/tokens/make", Role.ADMIN, "tokens.html")(make_token)
+    pages.action("/settings/tokens/make", Role.ADMIN, "tokens.html", tokens_again)(make_token)
     pages.action("/settings/tokens/remove", Role.ADMIN)(remove_token)
     pages.page("/settings/audit", "audit.html", Role.ADMIN)(audit)
     pages.page("/settings/you", "you.html", Role.VIEWER)(you)
-    pages.action("/settings/you/password", Role.VIEWER)(change_password)
+    pages.action("/settings/you/password", Role.VIEWER, "you.html", you_again)(change_password)
 
 
 # ---- people ---------------------------------------------------------------------------------------------------------
@@ -136,13 +150,19 @@ def users(installation: InstallationDep) -> UsersView:
     return UsersView(installation.accounts.users())
 
 
-def invite(installation: InstallationDep, visitor: VisitorDep, form: InvitationForm) -> UsersView:
-    """Make an invitation: an address with which one person can create an account, once, within ten minutes."""
+def users_again(problem: FormProblem, installation: Installation, **_: object) -> UsersView:
+    """Return the list of users after a change that failed."""
+    return UsersView(installation.accounts.users(), problem=problem)
+
+
+def invite(request: Request, installation: InstallationDep, visitor: VisitorDep, form: InvitationForm) -> UsersView:
+    """Make an invitation: an address with which one person can create an account, once, within the given time."""
     _check_all_scopes(visitor)
-    code = installation.accounts.invite(_role(form.role))
+    code = installation.accounts.invite(_role(form.role), 60.0 * form.minutes)
     installation.accounts.log_action(visitor.name, Message("invite"), role=form.role)
     # Behind `#`: browsers do not send that part, so the code is in no log and no Referer.
-    return UsersView(users(installation).users, f"/login#{code}")
+    here = f"{request.url.scheme}://{request.url.netloc}"
+    return UsersView(users(installation).users, f"{here}/login#{code}", minutes=form.minutes)
 
 
 def change_role(installation: InstallationDep, visitor: VisitorDep, form: RoleForm) -> ActionResult:
@@ -155,14 +175,16 @@ def change_role(installation: InstallationDep, visitor: VisitorDep, form: RoleFo
     installation.accounts.log_action(
         visitor.name, Message("change role"), [ChangeLine("role", before.word, form.role)], user=form.name
     )
-    return ActionResult(f"{form.name} now has the role {form.role}", "/settings/users")
+    return ActionResult(
+        Message("{name} now has the role {role}", name=form.name, role=plain(form.role)), "/settings/users"
+    )
 
 
 def remove_user(installation: InstallationDep, visitor: VisitorDep, form: UserName) -> ActionResult:
     """Remove a user with all sessions and tokens."""
     installation.accounts.remove_user(form.name)
     installation.accounts.log_action(visitor.name, Message("remove user"), user=form.name)
-    return ActionResult(f"the user {form.name} was removed", "/settings/users")
+    return ActionResult(Message("the user {name} was removed", name=form.name), "/settings/users")
 
 
 def _check_all_scopes(visitor: Visitor) -> None:
@@ -206,6 +228,11 @@ def make_token(installation: InstallationDep, visitor: VisitorDep, form: TokenFo
     return TokensView(installation.accounts.tokens(), token)
 
 
+def tokens_again(problem: FormProblem, installation: Installation, form: TokenForm, **_: object) -> TokensView:
+    """Return the list of tokens after one that could not be made."""
+    return TokensView(installation.accounts.tokens(), problem=problem, name=form.name)
+
+
 class WrongScopes(UsageError):
     """Raised for a token without scopes, or with more than its maker has."""
 
@@ -216,7 +243,7 @@ def remove_token(installation: InstallationDep, visitor: VisitorDep, form: Token
     """Remove a token."""
     installation.accounts.remove_token(form.name, form.user)
     installation.accounts.log_action(visitor.name, Message("remove token"), token=form.name, user=form.user)
-    return ActionResult(f"the token {form.name} was removed", "/settings/tokens")
+    return ActionResult(Message("the token {name} was removed", name=form.name), "/settings/tokens")
 
 
 # ---- audit log ------------------------------------------------------------------------------------------------------
@@ -251,12 +278,24 @@ def you(request: Request, installation: InstallationDep, visitor: VisitorDep) ->
     )
 
 
-def change_password(installation: InstallationDep, visitor: VisitorDep, form: PasswordForm) -> ActionResult:
+def you_again(
+    problem: FormProblem, request: Request, installation: Installation, visitor: Visitor, **_: object
+) -> YouView:
+    """Return the user's page after a password that could not be changed."""
+    return replace(you(request, installation, visitor), problem=problem)
+
+
+def change_password(
+    request: Request,  # noqa: ARG001  # for the page after an error
+    installation: InstallationDep,
+    visitor: VisitorDep,
+    form: PasswordForm,
+) -> ActionResult:
     """Change the password of the signed-in user; all sessions end, and the user signs in again."""
     _check_session(visitor)
     installation.accounts.set_password(visitor.name, form.old, form.new)
     installation.accounts.log_action(visitor.name, Message("change password"))
-    return ActionResult("the password was changed; sign in with the new one", "/login?to=/settings/you")
+    return ActionResult(Message("the password was changed; sign in with the new one"), "/login?to=/settings/you")
 
 
 def _check_session(visitor: Visitor) -> None:

@@ -7,13 +7,15 @@ from typing import Annotated, Literal
 
 from fastapi import Depends, Form, Request
 from fastapi.responses import RedirectResponse, Response
+from pydantic import BaseModel, Field
 
 from teia.errors import UsageError
 from teia.lib.message import Message
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.auth import COOKIE, Buckets, Refused
-from teia.web.server.json_routes import InstallationDep, PageRoutes, VisitorDep
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import NO_PROBLEM, FormProblem, InstallationDep, PageRoutes, VisitorDep
 from teia.web.server.preferences import AUTO, COOKIES, zone_named
 
 YEAR_S = 365 * 86_400
@@ -21,28 +23,56 @@ YEAR_S = 365 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class SignInView:
-    """Sign-in form: `to` is the address to return to; `is_first` is true before the first account exists."""
+    """Forms to sign in and to accept an invitation, with what was typed; `to` is the address to return to.
+
+    `is_first` is true before the first account exists, `is_invited` if the problem is that of an invitation.
+    """
 
     to: str
     is_first: bool
-    problem: str = ""
+    problem: FormProblem = NO_PROBLEM
     name: str = ""
+    is_invited: bool = False
+    code: str = ""
+
+
+class SignInForm(BaseModel):
+    """Name and password of a user, and the address to return to."""
+
+    name: str = Field(max_length=limits.NAME_CHARS)
+    password: str = Field(max_length=limits.PASSWORD_CHARS[1])
+    to: str = Field("/", max_length=2_000)
+
+
+class AcceptanceForm(BaseModel):
+    """Code of an invitation, and the name and password of the new account."""
+
+    code: str = Field(max_length=200)
+    name: str = Field(max_length=limits.NAME_CHARS)
+    password: str = Field(max_length=limits.PASSWORD_CHARS[1])
 
 
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/login", "login.html", Role.PUBLIC, with_json=False)(sign_in_page)
-    for path, endpoint in (
-        ("/login", sign_in),
-        ("/login/first", accept_invitation),
-        ("/logout", sign_out),
-        ("/choose", save_preferences),
-    ):
+    pages.form("/login", Role.PUBLIC, "login.html", sign_in_again)(sign_in)
+    pages.form("/login/first", Role.PUBLIC, "login.html", accept_again)(accept_invitation)
+    for path, endpoint in (("/logout", sign_out), ("/choose", save_preferences)):
         pages.add("POST", path, Role.PUBLIC, endpoint, include_in_schema=False)
 
 
-def sign_in_page(installation: InstallationDep, to: str = "/", problem: str = "", name: str = "") -> SignInView:
+def sign_in_page(installation: InstallationDep, to: str = "/", name: str = "") -> SignInView:
     """Return the sign-in page."""
-    return SignInView(_local_path(to), installation.accounts.is_empty, problem[:200], name[: limits.NAME_CHARS])
+    return SignInView(_local_path(to), installation.accounts.is_empty, name=name[: limits.NAME_CHARS])
+
+
+def sign_in_again(problem: FormProblem, installation: Installation, form: SignInForm, **_: object) -> SignInView:
+    """Return the sign-in page after an attempt that failed."""
+    return SignInView(_local_path(form.to), installation.accounts.is_empty, problem, form.name)
+
+
+def accept_again(problem: FormProblem, installation: Installation, form: AcceptanceForm, **_: object) -> SignInView:
+    """Return the sign-in page after an invitation that could not be accepted."""
+    return SignInView("/", installation.accounts.is_empty, problem, form.name, is_invited=True, code=form.code)
 
 
 def attempts_of(request: Request) -> Buckets:
@@ -54,35 +84,42 @@ def attempts_of(request: Request) -> Buckets:
     return buckets
 
 
+AttemptsDep = Annotated[Buckets, Depends(attempts_of)]
+
+
 def sign_in(
     request: Request,
     installation: InstallationDep,
-    attempts: Annotated[Buckets, Depends(attempts_of)],
-    name: Annotated[str, Form(max_length=limits.NAME_CHARS)],
-    password: Annotated[str, Form(max_length=limits.PASSWORD_CHARS[1])],
-    to: Annotated[str, Form(max_length=2_000)] = "/",
+    visitor: VisitorDep,  # noqa: ARG001  # for the page after an error
+    attempts: AttemptsDep,
+    form: SignInForm,
 ) -> Response:
     """Sign a user in: start a session."""
-    _limit_attempts(request, attempts, name)
-    secret = installation.accounts.sign_in(name, password)
+    _limit_attempts(request, attempts, form.name)
+    secret = installation.accounts.sign_in(form.name, form.password)
     if secret is None:
-        raise Refused(401, Message("wrong user name or password"), Message("try again"))
-    return _with_session(RedirectResponse(_local_path(to), 303), request, secret)
+        raise WrongPassword(401, Message("wrong user name or password"))
+    return _with_session(RedirectResponse(_local_path(form.to), 303), request, secret)
+
+
+class WrongPassword(Refused):
+    """Raised for an unknown name or a wrong password; the form shows it beside the password."""
+
+    field = "password"
 
 
 def accept_invitation(
     request: Request,
     installation: InstallationDep,
-    attempts: Annotated[Buckets, Depends(attempts_of)],
-    code: Annotated[str, Form(max_length=200)],
-    name: Annotated[str, Form(max_length=limits.NAME_CHARS)],
-    password: Annotated[str, Form(max_length=limits.PASSWORD_CHARS[1])],
+    visitor: VisitorDep,  # noqa: ARG001  # for the page after an error
+    attempts: AttemptsDep,
+    form: AcceptanceForm,
 ) -> Response:
     """Create the account of an invitation, and start a session."""
-    _limit_attempts(request, attempts, name)
-    installation.accounts.accept_invitation(code, name, password)
-    installation.accounts.log_action(name, Message("first sign-in"))
-    secret = installation.accounts.sign_in(name, password)
+    _limit_attempts(request, attempts, form.name)
+    installation.accounts.accept_invitation(form.code.strip(), form.name, form.password)
+    installation.accounts.log_action(form.name, Message("first sign-in"))
+    secret = installation.accounts.sign_in(form.name, form.password)
     if secret is None:
         raise UsageError(Message("the account was removed during sign-up"))
     return _with_session(RedirectResponse("/c", 303), request, secret)

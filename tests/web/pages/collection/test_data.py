@@ -52,7 +52,7 @@ def test_space_is_what_the_files_take(web: Web) -> None:
     assert twin["space"]["total_bytes"] == everything
     assert twin["room"]["disk_bytes"] >= twin["room"]["free_bytes"] > 0
     assert "on the disk, and" in page
-    assert "never made" in page
+    assert "never run" in page
     assert "Run now" not in page, "a viewer reads"
 
 
@@ -67,10 +67,10 @@ def test_an_audit_is_made_beside_and_what_it_found_is_kept(web: Web) -> None:
     assert rows["archive"]["checked"] > 4
     assert rows["archive"]["ended"] is not None
     assert rows["politeness"]["ended"] is None
-    assert "all well" in client.get("/c/main/data").text
+    assert "Passed" in client.get("/c/main/data").text
     every = web.client(Role.VIEWER).get("/api/v1/settings/data").json()["collections"]
     assert [(each["name"], each["audits"][0]["violations"]) for each in every] == [("main", 0)]
-    assert "all well" in client.get("/settings/data").text
+    assert "Passed" in client.get("/settings/data").text
     assert "audit" in [line.what for _, line in web.installation.accounts.logged_actions(5)]
 
 
@@ -142,7 +142,7 @@ def test_a_failure_is_distinguished_from_faults_that_were_found(web: Web) -> Non
         assert web.installation.auditor.failure("main", AuditKind.INDEX) == failure
         page = web.client(Role.VIEWER).get("/c/main/data").text
         assert failure in page
-        assert "all well" in page
+        assert "Passed" in page
 
 
 @pytest.mark.heavy

@@ -134,7 +134,7 @@ def test_an_operator_treats_a_host_and_it_is_written_down(web: Web) -> None:
 
     assert do("pause")["is_paused"] is True
     assert web.installation.config("main").courtesy.paused == ("x.test",)
-    assert "left alone" in client.get("/c/main/hosts").text
+    assert "parked" in client.get("/c/main/hosts").text
     assert do("resume")["is_paused"] is False
     assert do("block")["is_blocked"] is True
     assert web.installation.config("main").scope.exclude == ("host:x.test",)
@@ -145,7 +145,7 @@ def test_an_operator_treats_a_host_and_it_is_written_down(web: Web) -> None:
     assert do("delay", delay_s="")["own_delay_s"] is None
     assert do("robots")["rereads"]
     page = client.get(to).text
-    assert "read anew as soon as a crawl may ask it" in page
+    assert "will be fetched again as soon as its delay allows" in page
     noted = [each.what for _, each in web.installation.accounts.logged_actions(10)]
     deeds = ["robots", "delay", "delay", "unblock", "block", "resume", "pause"]
     assert noted[:7] == [f"treat host: {deed}" for deed in deeds]
@@ -169,7 +169,7 @@ def test_a_shorter_delay_needs_somebody_who_agreed_and_a_budget_is_set_by_form(w
     page = client.get(to).text
     assert "agreed with <bdi>Ana Souza &lt;b&gt;, e-mail of 12 Nov</bdi>" in page
     change(web.installation.root, "main", [Edit("courtesy.delay_s", Operator.SET, 2.0)], web.installation.clock)
-    assert "It rests less than all others" not in client.get(to).text, "all others rest less still"
+    assert "Shorter delay than other hosts" not in client.get(to).text, "all others rest less still"
     change(web.installation.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.installation.clock)
     noted = web.installation.accounts.logged_actions(1)[0][1]
     assert (noted.what, noted.detail["delay_s"]) == ("treat host: delay", ["5", "2.5"])

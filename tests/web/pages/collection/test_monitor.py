@@ -54,7 +54,7 @@ def test_the_page_shows_the_numbers_of_its_twin(web: Web) -> None:
     page, twin = text_of(client.get("/c/main").text), client.get("/api/v1/c/main/status").json()
     assert twin["is_running"]
     assert twin["pages_per_s_now"] == 10.0
-    for shown in ("1,204,511", "10.0", "5.003", "88 resting", "running", "12"):
+    for shown in ("1,204,511", "10.0", "5.003", "88 in delay", "running", "12"):
         assert shown in page, shown
     assert len(twin["series"]["rate"]) == 29
     assert {rate for _, rate in twin["series"]["rate"]} == {20.0}
@@ -72,8 +72,9 @@ def test_what_sites_wrote_is_text_and_charts_are_pictures(web: Web) -> None:
 
 def test_a_crawl_that_is_not_running_says_so_and_loses_nothing(web: Web) -> None:
     page = web.client(Role.VIEWER).get("/c/main").text
-    assert "The crawler is not running. Nothing is lost." in page
-    assert "Nothing needs you." in page
+    assert re.search(r'<span class="state finished">finished</span>', page)
+    assert 'value="start"' not in page, "a viewer has no buttons"
+    assert "No alerts" in page
     twin = web.client(Role.VIEWER).get("/api/v1/c/main/status").json()
     assert (twin["finish"], twin["needs"], twin["live"], twin["is_running"]) == (None, [], None, False)
 
@@ -81,16 +82,21 @@ def test_a_crawl_that_is_not_running_says_so_and_loses_nothing(web: Web) -> None
 def test_what_needs_a_person_is_on_the_page(web: Web, running: CrawlReports) -> None:
     run = running.running_crawl("main")
     assert run is not None
-    seeds = [f"http://y.test/{XSS}: dns"]
+    seeds = [f"http://y.test/{XSS}: timeout", f"http://exmaple.test/{XSS}: dns (no such name)"]
     account = {**run.account, "live": {**LIVE, "early": 2}, "failed_seeds": seeds}
     running.write_account("main", account, web.installation.clock.now_s())
     client = web.client(Role.VIEWER)
     needs = client.get("/api/v1/c/main/status").json()["needs"]
-    assert [alert["kind"] for alert in needs] == ["early", "seeds"]
+    assert [alert["kind"] for alert in needs] == ["early", "no_host", "seeds"]
     page = client.get("/c/main").text
-    assert "2 requests came before their server had rested." in page
-    assert "1 seed could not be visited:" in page
+    assert "2 requests were sent before the delay of their server had passed." in page
+    assert "1 seed could not be fetched:" in page
+    assert "No such host: exmaple.test" in text_of(page)
     assert XSS not in page
+    assert "Correct the seed" not in page, "a viewer has no actions"
+    page = web.client(Role.OPERATOR).get("/c/main").text
+    assert '<a class="act" href="/c/main/edit#seeds">Correct the seed</a>' in page
+    assert "/c/main/frontier/bulk?deed=retry&amp;host=exmaple.test" in page
 
 
 def test_the_bounds_of_freshness_move_with_the_estimate(web: Web, running: CrawlReports) -> None:
@@ -107,8 +113,8 @@ def test_the_bounds_of_freshness_move_with_the_estimate(web: Web, running: Crawl
 
 def test_monitor_speaks_portuguese(web: Web) -> None:
     page = web.client(Role.VIEWER).get("/c/main", headers={"accept-language": "pt-BR"}).text
-    assert "Precisa de você" in page
-    assert "Needs you" not in page
+    assert "Alertas" in page
+    assert "Alerts" not in page
 
 
 def test_a_missing_collection_is_reported(web: Web) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from teia.clock import WallClock
+from teia.clock import VirtualClock, WallClock
 from teia.collections.settings import change
 from teia.errors import CorruptFile
 from teia.records import Edit, Operator
@@ -55,7 +55,7 @@ def test_what_waits_is_listed_in_its_order_with_why(cut: Web) -> None:
     assert [row["ahead"] for row in twin["rows"]] == list(range(7))
     assert [row["expected"] for row in twin["rows"]] == sorted(row["expected"] for row in twin["rows"])
     assert page.index("lua</bdi>") < page.index("mar</bdi>") < page.index("fogo</bdi>")
-    assert "URLs wait" in page
+    assert "queued URLs" in page
     status = client.get("/api/v1/c/main/status").json()
     assert status["urls_queued"] == 7
     assert status["finish"]["host"] == "x.test"
@@ -77,7 +77,7 @@ def test_filters_and_pages(cut: Web) -> None:
     assert len(rows("depth=1&host=x.test")) == 7
     assert rows("n=3") + rows("n=3&offset=3") + rows("n=3&offset=6") == rows("")
     assert client.get("/api/v1/c/main/frontier?n=3").json()["next"] == 3
-    assert "Nothing that waits is like that" in client.get("/c/main/frontier?contains=zzz").text
+    assert "No queued URL matches" in client.get("/c/main/frontier?contains=zzz").text
     for query in ("depth=x", "n=1000", "offset=-1", "source=evil"):
         assert client.get(f"/c/main/frontier?{query}").status_code == 400, query
     cut.installation.close()
@@ -91,8 +91,8 @@ def test_the_reasons_of_the_list_are_those_that_are_counted(cut: Web) -> None:
         found = client.get(f"/api/v1/c/main/frontier?why={why}").json()
         assert [row["why"] for row in found["rows"]] == [why] * whys[why], why
     page = client.get("/c/main/frontier?why=behind").text
-    assert '<option value="behind" selected>behind others (6)</option>' in page
-    assert "Nothing that waits is like that" in client.get("/c/main/frontier?why=suspect").text
+    assert '<option value="behind" selected>behind others of its host (6)</option>' in page
+    assert "No queued URL matches" in client.get("/c/main/frontier?why=suspect").text
     assert client.get("/c/main/frontier?why=evil").status_code == 400
     operator = cut.client(Role.OPERATOR)
     assert "Drop…" in operator.get("/c/main/frontier").text
@@ -187,7 +187,7 @@ def test_what_a_page_weighs_is_shown(cut: Web, weights: str, most: float) -> Non
 
 def test_an_empty_queue_is_reported(web: Web) -> None:
     client = web.client(Role.VIEWER)
-    assert "Nothing waits." in client.get("/c/main/frontier").text
+    assert "The queue is empty." in client.get("/c/main/frontier").text
     assert client.get("/api/v1/c/main/frontier").json()["next_run"] is None
     edits = [Edit("schedule.start", Operator.SET, "2099-01-03 02:00"), Edit("schedule.every", Operator.SET, "7 days")]
     change(web.installation.root, "main", edits, web.installation.clock)
@@ -212,7 +212,7 @@ def test_other_orders_of_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         sites[host] = {"/": html(*(f"/{word}" for word in WORDS)), **pages}
     settings = {"limits__pages": 6, "refresh__weights": "in_links", "courtesy__delay_s": 0.6}  # found in two seconds
     data = crawl_web(ScriptedWeb(sites), tmp_path, "x.test/", "y.test/", **settings).data
-    clock = WallClock()
+    clock = VirtualClock(WallClock().now_s())  # who may be asked next depends on it
     installation = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
     client = Web(app_of(installation), installation).client(Role.VIEWER)
 

@@ -7,7 +7,7 @@ import importlib
 import io
 import pkgutil
 import re
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from teia.views.reports.catalogue import REPORTS, unit_of
 from teia.views.reports.outcomes import DESCRIPTIONS
 from teia.views.reports.traps import STATUS_NAMES
 from teia.web.access.roles import Role
+from teia.web.pages.collection.reports import SqlView
 from tests.web.conftest import Web
 from tests.web.messages import LOCALES, current
 
@@ -154,3 +155,26 @@ def test_the_figures_of_the_freshness_report_have_portuguese_names(web: Web) -> 
 )
 def test_the_name_of_a_field_says_its_unit(name: str, unit: str) -> None:
     assert unit_of(name) == unit
+
+
+def test_sql_shows_its_tables_examples_that_run_and_sorts_by_a_column(web: Web) -> None:
+    client = web.client(Role.VIEWER)
+    twin = client.get("/api/v1/c/main/sql").json()
+    assert {name: columns[0]["name"] for name, columns in twin["tables"].items()} == {
+        "fetches": "started", "pages": "url", "hosts": "host",
+    }  # fmt: skip
+    page = client.get("/c/main/sql").text
+    assert '<code>media_type</code> <span translate="no">string</span>' in page
+    assert 'href="/c/main/reports/outcomes"' in page, "the reports stay in view"
+    for query in twin["examples"].values():
+        assert client.get("/api/v1/c/main/sql", params={"q": query}).status_code == 200, query
+    found = client.get("/c/main/sql", params={"q": "SELECT url, host, depth FROM pages"})
+    assert '<a href="/c/main/hosts/x.test">' in found.text
+    assert '<td class="url"><a href="/c/main/page?url=' in found.text
+    query = "SELECT * FROM (VALUES (1), (3), (2)) AS t (a);"
+    view = SqlView(query, ["a"], [], False, "", 1, 1.0, {}, {})
+    down = view.sorted_by(1)
+    up = replace(view, query=down).sorted_by(1)
+    rows = [client.get("/api/v1/c/main/sql", params={"q": each}).json()["rows"] for each in (down, up)]
+    assert rows == [[[3], [2], [1]], [[1], [2], [3]]]
+    assert replace(view, query=up).sorted_by(1) == down, "the query does not grow"

@@ -38,7 +38,7 @@ def tell(web: Web, made: dict[str, str], items: list[dict[str, object]]) -> None
 def test_a_form_begins_a_subscription_and_shows_its_secret_once(web: Web) -> None:
     client, url = web.client(Role.OPERATOR), web.some_url()
     page = client.get("/c/main/page", params={"url": url})
-    assert "Watch this page" in page.text
+    assert "Subscribe to changes" in page.text
     form = client.get("/c/main/watches", params={"url": url})
     assert f'name="url" inputmode="url" maxlength="8000" autocomplete="off" value="{url}"' in form.text
     sent = {"url": url, "query": "", "webhook": "https://b.test/hook?key=abc", "csrf": web.csrf(client)}
@@ -69,7 +69,7 @@ def test_the_list_and_its_twin_say_the_same_and_a_subscription_can_be_ended(web:
     gone = web.client().post("/api/v1/c/main/watches/remove", json={"id": made["id"]}, headers=headers)
     assert gone.status_code == 200, gone.text
     assert viewer.get("/api/v1/c/main/watches").json()["subscriptions"] == []
-    assert "Nothing is watched." in viewer.get("/c/main/watches").text
+    assert "No subscriptions yet." in viewer.get("/c/main/watches").text
 
 
 @pytest.mark.parametrize(
@@ -114,3 +114,16 @@ def test_results_lead_to_a_subscription_to_their_search(web: Web) -> None:
     found = web.client(Role.OPERATOR).get("/search", params={"q": "imposto", "language": "pt"})
     assert "/c/main/watches?q=lang%3Apt+imposto#new" in found.text
     assert "Watch this search" not in web.client().get("/search", params={"q": "imposto"}).text
+
+
+def test_a_subscription_that_fails_stays_on_the_form_with_what_was_typed(web: Web) -> None:
+    client = web.client(Role.OPERATOR)
+    given = {"csrf": web.csrf(client), "url": web.some_url(), "webhook": "ftp://b.test/hook"}
+    answer = client.post("/c/main/watches/add", data=given)
+    assert answer.status_code == 400
+    assert 'id="w-webhook-fault" role="alert">webhook: must be an http or https URL' in answer.text
+    assert 'value="ftp://b.test/hook"' in answer.text
+    assert f'value="{given["url"]}"' in answer.text
+    both = client.post("/c/main/watches/add", data={**given, "webhook": "", "query": "imposto"})
+    assert 'id="w-url-fault"' in both.text
+    assert 'value="imposto"' in both.text

@@ -187,3 +187,53 @@ def test_the_reader_chooses_the_language_where_the_query_does_not_show_it(web: W
     assert first("backup&lang=en", **{"accept-language": "pt-BR"}) == "en"
     assert first("what+is+the+backup", **{"accept-language": "pt"}) == "en", "the query is plain"
     assert first("o+que+é+o+backup") == "pt"
+    names = {tag: client.get("/search?q=backup", headers={"accept-language": tag}).text for tag in ("en", "pt-BR")}
+    assert "<bdi>Portuguese</bdi>" in names["en"]
+    assert "<bdi>Português</bdi>" in names["pt-BR"]
+
+
+def test_a_misspelt_query_is_answered_as_it_was_meant_with_a_way_back(web: Web) -> None:
+    client = web.client()
+    found = client.get("/api/v1/search?q=impsoto&type=html").json()
+    assert (found["query"], found["corrected"]) == ("impsoto", "imposto")
+    assert found["total"] == client.get("/api/v1/search?q=imposto&type=html").json()["total"] > 0
+    text = client.get("/search?q=impsoto&type=html").text
+    assert "Showing results for <strong><bdi>imposto</bdi></strong>" in text
+    (back,) = [each for each in re.findall(r'href="(/search[^"]+)"', text) if "verbatim" in each]
+    assert unescape(back) == "/search?q=impsoto&type=html&verbatim=true"
+    assert client.get(f"/api/v1{unescape(back)}").json()["total"] == 0
+    assert "Did you mean" in client.get(unescape(back)).text
+    assert "Mostrando resultados para" in client.get("/search?q=impsoto", headers={"accept-language": "pt-BR"}).text
+
+
+def test_pages_of_results_are_numbered_and_cells_are_named_only_where_one_is_missing(web: Web) -> None:
+    text = web.client().get("/search?q=renda+imposto+lei&n=1").text
+    total = web.client().get("/api/v1/search?q=renda+imposto+lei&n=1").json()["total"]
+    assert total > 1
+    assert '<span aria-current="page">1</span>' in text
+    assert re.findall(r'aria-label="Page (\d+)"', text) == [str(number) for number in range(2, total + 1)]
+    assert "cells answered" not in text
+    second = web.client().get("/search?q=renda+imposto+lei&n=1&offset=1").text
+    assert '<span aria-current="page">2</span>' in second
+    assert 'rel="prev"' in second
+    assert 'class="paging"' in web.client().get("/search?q=renda").text
+    assert "aria-current" not in web.client().get("/search?q=nowhere&verbatim=true").text.partition('class="paging"')[2]
+
+
+def test_a_query_is_completed_while_it_is_typed(web: Web) -> None:
+    index = CellIndex(web.installation.root.collection("main").cells()[0].index)
+    index.put(page("http://docs.test/rivers", "About a bridge.", "Rivers and bridges"))
+    index.commit(index.position)
+    index.close()
+
+    def completions(typed: str) -> list[tuple[str, str]]:
+        said = web.client().get("/api/v1/complete", params={"q": typed}).json()
+        assert said["query"] == typed
+        return [(each["text"], each["kind"]) for each in said["completions"]]
+
+    assert ("imposto", "word") in completions("impos")
+    assert ("renda imposto", "word") in completions("renda impos")
+    assert ("Rivers and bridges", "title") in completions("bridg")
+    for typed in ("", "i", "xyzxyz", "site:a.te", "imposto "):
+        assert all(text != typed for text, _ in completions(typed))
+    assert completions("xyzxyz") == completions("site:a.te") == completions("") == []

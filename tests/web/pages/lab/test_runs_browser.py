@@ -30,7 +30,7 @@ def test_a_run_is_requested_watched_and_compared(live: Live, browser: Browser) -
         page.fill(f"#{field}", value)
     page.click("button:text-is('Run')")
     page.wait_for_url(re.compile(r"/lab/runs/\d+"))
-    ended = page.locator("text=It has ended. Show what came of it")
+    ended = page.locator("text=Finished: view results")
     if page.locator("progress").count():  # a quick machine may be done already
         expect(ended).to_be_visible(timeout=60_000)
         expect(page.locator("p.state")).to_have_text("finished")

@@ -98,3 +98,9 @@ def test_a_name_from_elsewhere_cannot_leave_its_line(web: Web) -> None:
         routes = web.client().get("/api/v1/api", headers={"host": host}).json()["routes"]
         assert all(len(shlex.split(each["curl"], posix=True)) == 2 for each in routes if each["method"] == "GET")
         assert all("$(" not in each["curl"].replace("'", "") or f"'http://{host}" in each["curl"] for each in routes)
+
+
+def test_every_route_is_described_in_the_readers_language(web: Web) -> None:
+    page = web.client(Role.ADMIN).get("/api", headers={"accept-language": "pt-BR"}).text
+    assert "Lista as coleções e o estado de cada uma." in page
+    assert 'lang="en"' not in page.partition("<main")[2].partition("</main>")[0]

@@ -18,6 +18,7 @@ from teia.collections.settings import SettingsChange, change
 from teia.config.load import toml_value
 from teia.errors import StoreError, UsageError
 from teia.records import Edit, Operator
+from teia.sqlite import copy_before
 from teia.store.root import Root
 from teia.web.access.accounts import LIST_CHARS, VALUE_CHARS, Accounts, ChangeLine
 from teia.web.access.roles import Role, TokenScope
@@ -150,6 +151,12 @@ def test_two_servers_begin_at_once_after_an_update(tmp_path: Path, version: int)
         accounts.make_token(f"t{len(accounts.tokens())}", "ana", Role.VIEWER)
         accounts.close()
     assert versions == []
+    copy = copy_before(path, version)
+    assert copy.exists() == (version > 0)
+    if version:
+        with closing(sqlite3.connect(copy)) as db:
+            assert db.execute("PRAGMA user_version").fetchone() == (version,), "the older server can go back to it"
+        assert copy.stat().st_mode & 0o077 == 0
 
 
 def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:

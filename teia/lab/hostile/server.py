@@ -52,6 +52,12 @@ def sends(data: bytes, keep: bool = False) -> Behaviour:
     return behave
 
 
+def says_nothing(connection: socket.socket, _seen: Seen) -> bool:
+    """Wait until the client goes away."""
+    connection.recv(1)
+    return False
+
+
 def sends_then_resets(data: bytes) -> Behaviour:
     def behave(connection: socket.socket, _seen: Seen) -> bool:
         connection.sendall(data)

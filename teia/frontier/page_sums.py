@@ -1,0 +1,224 @@
+"""Checksums of the pages of a SQLite database in WAL mode: `frontier.sums` beside `frontier.sqlite`.
+
+SQLite notices a flipped byte only where it breaks the structure of a page; elsewhere a reader sees another number or
+another letter. So each page has a CRC-32 in a file beside the database. In WAL mode a page of the database changes only
+at a checkpoint, and only the owner of the database makes one:
+
+    1  the page numbers are read from the log, and their sums are set to 0 (unknown) and synced
+    2  SQLite moves the pages from the log into the database
+    3  if all were moved, all unknown sums are computed
+
+A crash between 1 and 3, or a reader that holds the log back, leaves unknown sums, never wrong ones; the next checkpoint
+computes them. A database without sums gets them at its first checkpoint.
+
+    header   16 bytes: `teia sums 1`, a line end, the size of a page (u32)
+    sums     u32 for each page, the first page first; 0 if it is unknown
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import struct
+import sys
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from teia.durable import disk_errors, temporary_name
+from teia.sqlite import shrink_log
+
+_MAGIC = b"teia sums 1\n"
+_HEADER = struct.Struct("<12sI")
+_SUM = struct.Struct("<I")
+_WAL_HEADER, _FRAME_HEADER = 32, 24
+_AT_ONCE = 256
+"""Pages read together where all are read."""
+
+UNKNOWN = 0
+
+
+def sums_path(database: Path) -> Path:
+    """Return the name of the checksums of a database."""
+    return database.with_suffix(".sums")
+
+
+def forget_sums(database: Path) -> None:
+    """Remove the checksums of a database that is about to be removed or replaced."""
+    sums_path(database).unlink(missing_ok=True)
+
+
+def shrink_summed_log(db: sqlite3.Connection, database: Path, wait_s: float = 0.0) -> None:
+    """Move the log into the database like `shrink_log`, and keep the checksums of the pages that it moves.
+
+    Checksums that cannot be written are given up: better none than wrong ones.
+    """
+    pages, size = _pages_in_log(database), _page_size(database)
+    has_sums = _is_for(sums_path(database), size)
+    if has_sums and pages:
+        try:
+            _write_sums(database, dict.fromkeys(pages, UNKNOWN), is_synced=True)
+        except OSError:
+            forget_sums(database)
+    if not shrink_log(db, wait_s) or not size:
+        return
+    with suppress(OSError):
+        if not has_sums:
+            sum_all(database)
+        else:
+            # Not those of this log alone: of an earlier one that a reader held back, the sums are unknown too.
+            pages.update(_unknown_pages(database))
+            _write_sums(database, {number: _sum(page) for number, page in _read(database, sorted(pages), size)})
+
+
+def sum_all(database: Path) -> None:
+    """Compute all checksums of a database whose log is empty.
+
+    Nothing is synced: after a power loss the file is whole, or unreadable, or has zeros, which means unknown.
+    """
+    size = _page_size(database)
+    numbers = range(1, database.stat().st_size // size + 1)
+    sums = array("I", (_sum(page) for _, page in _read(database, numbers, size)))
+    _swap(sums)
+    temporary = temporary_name(sums_path(database))
+    temporary.write_bytes(_HEADER.pack(_MAGIC, size) + sums.tobytes())
+    temporary.replace(sums_path(database))
+
+
+def damaged_pages(database: Path) -> list[int]:
+    """Return the numbers of the pages that do not match their checksums; unknown ones match."""
+    sums, size = _sums_of(database), _page_size(database)
+    if not sums or not size:
+        return []
+    with disk_errors(database, "read"):
+        pages = database.stat().st_size // size
+        numbers = range(1, min(pages, len(sums)) + 1)
+        suspects = [
+            number for number, page in _read(database, numbers, size) if sums[number - 1] not in {UNKNOWN, _sum(page)}
+        ]
+        return [number for number in suspects if _is_damaged(database, number, size)]
+
+
+def damage_text(pages: Sequence[int]) -> str:
+    """Describe damaged pages, and the ways out."""
+    return (
+        f"{len(pages):,} pages do not match their checksums (the first is page {pages[0]}); it is damaged, or another"
+        " program has written it: restore it from a backup, import its archive into another collection with `teia"
+        " import warc`, or accept it as it is with `teia audit frontier --accept`"
+    )
+
+
+def _is_damaged(database: Path, number: int, size: int) -> bool:
+    """Check one page again: its owner may have been moving it. A sum that is the same before and after decides."""
+    with sums_path(database).open("rb") as file:
+        descriptor, at = file.fileno(), _HEADER.size + _SUM.size * (number - 1)
+        while True:
+            before = os.pread(descriptor, _SUM.size, at)
+            found = [_sum(page) for _, page in _read(database, [number], size)]
+            if os.pread(descriptor, _SUM.size, at) == before:
+                return before != _SUM.pack(UNKNOWN) and found != [*_SUM.unpack(before)]
+
+
+def _sum(page: bytes) -> int:
+    return zlib.crc32(page) or 1  # 0 means unknown
+
+
+def _write_sums(database: Path, sums: dict[int, int], *, is_synced: bool = False) -> None:
+    descriptor = os.open(sums_path(database), os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        for number, value in sums.items():
+            os.pwrite(descriptor, _SUM.pack(value), _HEADER.size + _SUM.size * (number - 1))
+        if is_synced:
+            os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sums_of(database: Path) -> array[int]:
+    """Return the known checksums; none if there is no such file, or one of another form."""
+    path = sums_path(database)
+    with disk_errors(path, "read"):
+        if not _is_for(path, _page_size(database)):
+            return array("I")
+        data = path.read_bytes()[_HEADER.size :]
+    sums = array("I", data[: len(data) // _SUM.size * _SUM.size])
+    _swap(sums)
+    return sums
+
+
+def _unknown_pages(database: Path) -> Iterator[int]:
+    """Yield the numbers of the pages whose checksums are unknown; few are, so the others are skipped together."""
+    data, unknown = sums_path(database).read_bytes()[_HEADER.size :], _SUM.pack(UNKNOWN)
+    at = data.find(unknown)
+    while at >= 0:
+        if at % _SUM.size == 0:
+            yield at // _SUM.size + 1
+        at = data.find(unknown, at + 1)
+
+
+def _swap(sums: array[int]) -> None:
+    if sys.byteorder == "big":
+        sums.byteswap()
+
+
+def _is_for(path: Path, page_size: int) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEADER.size) == _HEADER.pack(_MAGIC, page_size)
+    except FileNotFoundError:
+        return False
+
+
+def _page_size(database: Path) -> int:
+    """Return the page size by the database's header; 0 if it is no database."""
+    try:
+        with database.open("rb") as file:
+            head = file.read(18)
+    except FileNotFoundError:
+        return 0
+    size = int.from_bytes(head[16:18], "big")
+    return 65_536 if size == 1 else size if size >= 512 and not size & (size - 1) else 0
+
+
+def _pages_in_log(database: Path) -> set[int]:
+    """Return the numbers of the pages in the present log; frames of an earlier one have another salt."""
+    found: set[int] = set()
+    try:
+        file = database.with_name(f"{database.name}-wal").open("rb")
+    except FileNotFoundError:
+        return found
+    with file:
+        head = file.read(_WAL_HEADER)
+        if len(head) < _WAL_HEADER:
+            return found
+        size, salt, at = int.from_bytes(head[8:12], "big"), head[16:24], _WAL_HEADER
+        descriptor = file.fileno()
+        while len(frame := os.pread(descriptor, _FRAME_HEADER, at)) == _FRAME_HEADER and frame[8:16] == salt:
+            found.add(int.from_bytes(frame[:4], "big"))
+            at += _FRAME_HEADER + size
+    return found
+
+
+def _read(database: Path, numbers: Iterable[int], size: int) -> Iterator[tuple[int, bytes]]:
+    """Yield pages by their numbers, which ascend; neighbours are read together."""
+    with database.open("rb") as file:
+        descriptor = file.fileno()
+        for first, count in _runs(numbers):
+            data = os.pread(descriptor, size * count, (first - 1) * size)
+            for at in range(len(data) // size):
+                yield first + at, data[at * size : (at + 1) * size]
+
+
+def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    first = count = 0
+    for number in numbers:
+        if count and number == first + count and count < _AT_ONCE:
+            count += 1
+        else:
+            if count:
+                yield first, count
+            first, count = number, 1
+    if count:
+        yield first, count

@@ -1,0 +1,35 @@
+"""The display of a crawl: how far it is, and what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from teia.cli.advice import what_now
+from teia.cli.progress import eta, progress_line
+from teia.collections.account import empty_summary
+from teia.store.root import open_root
+
+NOW = replace(
+    empty_summary("main"), state="running", seconds=100.0, requests=100, pages=50, urls_queued=400, urls_known=500
+)
+
+
+def test_the_time_left_is_that_of_the_queue_or_of_the_limit_whichever_is_less() -> None:
+    assert eta(NOW) == ", 6 min 40 s at this rate"
+    assert eta(NOW, 100) == ", 50% of --max-pages 100, 1 min 40 s at this rate"
+    assert eta(NOW, 1_000_000) == ", 0% of --max-pages 1,000,000, 6 min 40 s at this rate"
+    assert eta(replace(NOW, pages=0), 100) == ", 0% of --max-pages 100, 6 min 40 s at this rate"
+    assert eta(replace(NOW, urls_queued=0), 100) == ""
+    assert "50% of --max-pages 100" in progress_line(NOW, 100)
+
+
+def test_a_crawl_ends_with_what_to_do_next(tmp_path: Path) -> None:
+    root = open_root(tmp_path / "data", create=True)
+    path = root.path
+    assert what_now(root, {"urls_queued": 0, "indexed": 5}) == (
+        f"teia search WORDS --data {path} · teia serve --data {path}"
+    )
+    assert what_now(root, {"urls_queued": 3, "indexed": 0}) == (
+        f"run the same command to continue · teia serve --data {path}"
+    )

@@ -1,0 +1,191 @@
+"""Images of a disk after a power loss, from the trace of a crawl: `python -m tests.faults.powerloss IMAGES [SEED]`.
+
+What was synced is there. Of the writes and truncations of a file since its last sync any may be there or not, a write
+also in part, by sectors of 512 bytes. Of the changes of names in a folder since its last sync the first ones are there:
+file systems keep those in order. Each image must open, a crawl of it must end like one without a power loss, and no
+page may be requested again whose commit had been acknowledged.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .bench import Bench, after, compiled
+
+SECTOR = 512
+
+
+@dataclass(frozen=True)
+class Deed:
+    """One change: what, where in the file, its bytes, and the path; `other` is the old name."""
+
+    what: str
+    at: int
+    data: bytes
+    path: str
+    other: str
+
+
+def read_trace(file: Path) -> list[Deed]:
+    data, deeds, place = file.read_bytes(), list[Deed](), 0
+    while place < len(data):
+        end = data.index(b"\n", place)
+        what, at, size, names = data[place:end].decode().split(" ", 3)
+        path, _, other = names.partition("|")
+        place = end + 1 + int(size)
+        deeds.append(Deed(what, int(at), data[end + 1 : place], path, other))
+    return deeds
+
+
+@dataclass
+class _File:
+    """A file's bytes as of its last sync, and what was done to it since."""
+
+    durable: bytearray = field(default_factory=bytearray)
+    since: list[Deed] = field(default_factory=list)
+
+
+def _apply(content: bytearray, deed: Deed, data: bytes | None = None) -> None:
+    if deed.what == "write":
+        data = deed.data if data is None else data
+        content.extend(bytes(max(0, deed.at - len(content))))
+        content[deed.at : deed.at + len(data)] = data
+    elif len(content) > deed.at:
+        del content[deed.at :]
+    else:
+        content.extend(bytes(deed.at - len(content)))
+
+
+class Disk:
+    """A disk that has seen the first deeds of a trace; one that `lies` syncs nothing."""
+
+    def __init__(self, *, lies: bool = False) -> None:
+        self._lies = lies
+        self._live: dict[str, _File] = {}
+        self._durable: dict[str, _File | None] = {}
+        """By path: a file, or None for a folder."""
+        self._names: dict[str, list[tuple[str, str, _File | None]]] = defaultdict(list)
+        self.acknowledged = 0
+
+    def see(self, deed: Deed) -> None:
+        if deed.what == "!":
+            self.acknowledged = deed.at
+        elif deed.what == "sync":
+            self._sync(deed.path)
+        elif deed.what == "mkdir":
+            self._name("set", deed.path, None)
+        elif deed.what == "unlink":
+            self._live.pop(deed.path, None)
+            self._name("gone", deed.path, None)
+        elif deed.what == "rename":
+            self._live[deed.path] = file = self._live.pop(deed.other, None) or _File()
+            self._name("set", deed.path, file)
+            if "#" not in deed.other:
+                self._name("gone", deed.other, None)
+        elif deed.what == "make":
+            self._live[deed.path] = _File()
+            self._name("set", deed.path, self._live[deed.path])
+        else:
+            what = Deed("truncate", 0, b"", deed.path, "") if deed.what == "empty" else deed
+            self._live.setdefault(deed.path, _File()).since.append(what)
+
+    def _name(self, what: str, path: str, file: _File | None) -> None:
+        self._names[path.rpartition("/")[0]].append((what, path, file))
+
+    def _sync(self, path: str) -> None:
+        if self._lies and "frontier" in path:
+            return
+        if (file := self._live.get(path)) is not None:
+            for deed in file.since:
+                _apply(file.durable, deed)
+            file.since.clear()
+            return
+        folder = path.removesuffix("/.")
+        for change in self._names.pop(folder, []):
+            _rename(self._durable, change)
+
+    def write_image(self, chance: random.Random, root: str, to: Path) -> None:
+        """Write one legal image of a folder."""
+        names = dict(self._durable)
+        for changes in self._names.values():
+            for change in changes[: chance.randint(0, len(changes))]:
+                _rename(names, change)
+        keep = chance.choice((0.0, 0.5, 0.9, 1.0))
+        to.mkdir(parents=True, exist_ok=True)
+        for path, file in sorted(names.items()):
+            place = to / path.removeprefix(root).lstrip("/")
+            if not place.parent.is_dir() or path.endswith("-shm"):  # lost with its folder; made anew by SQLite
+                continue
+            if file is None:
+                place.mkdir(exist_ok=True)
+            else:
+                place.write_bytes(_torn(file, chance, keep))
+
+
+def _rename(names: dict[str, _File | None], change: tuple[str, str, _File | None]) -> None:
+    what, path, file = change
+    if what == "set":
+        names[path] = file
+    else:
+        names.pop(path, None)
+
+
+def _torn(file: _File, chance: random.Random, keep: float) -> bytes:
+    content = bytearray(file.durable)
+    for deed in file.since:
+        if chance.random() >= keep:
+            continue
+        if deed.what == "write" and len(deed.data) > SECTOR and chance.random() < 0.3:
+            _apply(content, deed, deed.data[: SECTOR * chance.randint(1, len(deed.data) // SECTOR)])
+        else:
+            _apply(content, deed)
+    return bytes(content)
+
+
+def images(
+    bench: Bench, number: int, chance: random.Random, *, lies: bool = False
+) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Trace a crawl, and have so many images of it crawled; yield (name, what was acknowledged, what came of it)."""
+    with bench.data() as data:
+        trace = data.parent / "trace"
+        told = bench.order(crawl=str(data), trace=str(trace))
+        assert told.get("state") == "finished", told
+        deeds, root = read_trace(trace), str(data)
+    marks = [at for at, deed in enumerate(deeds) if deed.what == "!"]
+    points = sorted(chance.randint(marks[-1] if lies else 1, len(deeds)) for _ in range(number))
+    disk, seen = Disk(lies=lies), 0
+    for point in points:
+        for deed in deeds[seen:point]:
+            disk.see(deed)
+        seen = point
+        hurt = {"acknowledged": told["acknowledged"][: disk.acknowledged]}
+        with bench.data() as image:
+            disk.write_image(chance, root, image)
+            yield f"after call {point} of {len(deeds)}", hurt, bench.order(crawl=str(image), look=str(image))
+
+
+def complaints(
+    bench: Bench, calm: dict[str, Any], number: int, chance: random.Random, *, lies: bool = False
+) -> dict[str, list[str]]:
+    """Return what is wrong with each of so many images."""
+    found = {name: after(hurt, again, calm) for name, hurt, again in images(bench, number, chance, lies=lies)}
+    return {name: wrong for name, wrong in found.items() if wrong}
+
+
+def main(number: int, seed: int) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, Bench(Path(folder), compiled(Path(folder))) as bench:
+        wrong = complaints(bench, bench.undisturbed(), number, random.Random(seed))
+    for name, lines in wrong.items():
+        print(name, *lines, sep="\n  ")
+    print(f"seed {seed}: {number:,} power losses, {len(wrong):,} with something wrong")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 24)
