@@ -301,7 +301,7 @@ class Crawler:
             if refusal is not None:
                 self._refuse(crawl, queue, *refusal)
                 continue
-            if not queue.is_probed and needs_probe(queue, item, crawl.config.sites.probe_after_pages):
+            if needs_probe(queue, item, crawl.config.sites.probe_after_pages):
                 queue_probe(queue, item)
                 continue
             if queue_identity_request(queue, item, crawl.config.sites.identity_after_pages):
@@ -499,6 +499,11 @@ class Crawler:
             note_identity_answer(visit)
         else:
             note_answer(visit, self._clock.now_s())
+            # After the last URL of a host there is no other before which `_serve` would put the probe.
+            is_last = visit.queue.head is None and not crawl.is_ending
+            if is_last and needs_probe(visit.queue, visit.item, crawl.config.sites.probe_after_pages):
+                queue_probe(visit.queue, visit.item)
+                self._schedule.wake(visit.queue)
             if crawl.config.sites.identity_after_pages:
                 remember_page(visit)
         self._conclude(crawl, visit)

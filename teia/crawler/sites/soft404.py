@@ -60,7 +60,7 @@ def needs_probe(queue: HostQueue, item: QueuedUrl, after_pages: int) -> bool:
 
     `after_pages` of 0 means never. An alias is not probed, nor is a host that is failing.
     """
-    if not after_pages or item.purpose != "page" or queue.alias_of or queue.failures:
+    if queue.is_probed or not after_pages or item.purpose != "page" or queue.alias_of or queue.failures:
         return False
     if queue.repeats >= REPEATS:
         return True
