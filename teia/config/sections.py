@@ -256,6 +256,11 @@ class FetchSettings:
     )
     keep_alive: int = setting(1_000, "maximum number of idle connections kept open", at_least=0, of_machine=ADMIN)
     at_once: int = setting(2_000, "maximum number of parallel requests", at_least=1, at_most=20_000, of_machine=ADMIN)
+    http2: str = setting(
+        "needed",
+        "HTTP/2 for TLS servers: needed (that give no answer to HTTP/1.1), offered (all that know it) or never",
+        choices=("needed", "offered", "never"),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -415,7 +415,7 @@ async def open_crawler(
                 ending.push_async_callback(resolver.close)
                 fetcher = CurlFetcher(
                     guard, shared.limits, clock, user_agent(shared.courtesy), keep_alive=sockets.keep_alive,
-                    concurrency=sockets.at_once, bind=shared.fetch.bind,
+                    concurrency=sockets.at_once, bind=shared.fetch.bind, http2=shared.fetch.http2,
                 )  # fmt: skip
                 ending.push_async_callback(fetcher.close)
                 await pool.start()

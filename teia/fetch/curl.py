@@ -58,6 +58,10 @@ _NOT_SENT = frozenset({StopReason.STALE_PEER, StopReason.HUNG_UP})
 """Ends of transfers whose request was not sent, so that it may go out on a fresh connection at once."""
 
 
+_SILENT = frozenset({pycurl.E_SSL_CONNECT_ERROR, pycurl.E_GOT_NOTHING, pycurl.E_RECV_ERROR, pycurl.E_SEND_ERROR})
+"""Ends of transfers to servers that refuse HTTP/1.1: by a TLS alert, or by closing the connection."""
+
+
 class CurlTransfer:
     """A libcurl handle with its hooks, and the request it carries now."""
 
@@ -82,6 +86,7 @@ class CurlTransfer:
         self.connect_to = ""
         self.headers: RequestHeaders | None = None
         self.keeps = True
+        self.offers_http2 = False
         self.is_fresh = False
         self.is_post = False
 
@@ -166,6 +171,7 @@ class CurlFetcher:
         held_bytes: int = HELD_BYTES,
         ca_file: str | None = None,
         bind: str = "",
+        http2: str = "needed",
     ) -> None:
         if not (user_agent.isascii() and user_agent.isprintable()):
             raise ConfigError(f"courtesy.contact: {user_agent!r} cannot be a User-Agent; use plain ASCII on one line")
@@ -175,6 +181,8 @@ class CurlFetcher:
         self._user_agent = user_agent
         self._ca_file = ca_file or certifi.where()
         self._bind = _own_address(bind)
+        self._http2 = http2
+        self._refuses_http1: OrderedDict[str, None] = OrderedDict()
         self._body_memory = BodyMemory(held_bytes)
         self._keep_alive = {
             "http": KeepAliveBudget(keep_alive, IDLE_S),
@@ -313,6 +321,11 @@ class CurlFetcher:
             setopt(pycurl.HTTPHEADER, headers.lines)
         if keeps != transfer.keeps:
             setopt(pycurl.FORBID_REUSE, 0 if keeps else 1)
+        offers_http2 = self._offers_http2(recipient)
+        if offers_http2 != transfer.offers_http2:
+            version = pycurl.CURL_HTTP_VERSION_2TLS if offers_http2 else pycurl.CURL_HTTP_VERSION_1_1
+            setopt(pycurl.HTTP_VERSION, version)
+            transfer.offers_http2 = offers_http2
         if transfer.is_fresh:
             setopt(pycurl.FRESH_CONNECT, 0)
         if request.post is not None:
@@ -322,6 +335,23 @@ class CurlFetcher:
         transfer.pin, transfer.connect_to, transfer.headers = pin, connect_to, headers
         transfer.keeps, transfer.is_fresh, transfer.is_post = keeps, False, request.post is not None
         transfer.head = request_head(parts, headers, b"POST" if transfer.is_post else b"GET")
+
+    def _offers_http2(self, recipient: urls.Parts) -> bool:
+        """Tell whether a server may choose HTTP/2; a server that does not know it chooses HTTP/1.1."""
+        if recipient.scheme != "https" or self._http2 == "never":
+            return False
+        return self._http2 == "offered" or recipient.authority in self._refuses_http1
+
+    def _note_silence(self, transfer: CurlTransfer) -> None:
+        """Offer HTTP/2 from now on to a TLS server that ended an exchange without a byte: it may speak nothing else.
+
+        The next request to it is a retry of the crawler's, after its delay.
+        """
+        recipient = recipient_of(transfer.request)
+        if recipient.scheme == "https" and not transfer.offers_http2:
+            self._refuses_http1[recipient.authority] = None
+            if len(self._refuses_http1) > MAX_PINS:
+                self._refuses_http1.popitem(last=False)
 
     def _pin_to_evict(self, pin: Pin) -> Pin | None:
         """Return the least recently used pin, once there are too many; never one that a transfer relies on.
@@ -348,6 +378,8 @@ class CurlFetcher:
         if answer.stop is StopReason.HUNG_UP or answer.stop is StopReason.REPEAT:
             recipient = recipient_of(request)
             self._keep_alive[recipient.scheme].refuse_keep_alive(recipient.authority, self._clock.ticks_s())
+        if code in _SILENT and not answer.anything_received:
+            self._note_silence(transfer)
         # Nothing was sent, so one more try breaks no politeness delay; `is_fresh` limits it to one.
         if answer.stop in _NOT_SENT and not transfer.is_fresh:
             self._restart(transfer)

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
+import brotli
+import zstandard
 from isal import isal_zlib
 
 from teia.config.sections import LimitSettings
@@ -29,6 +32,8 @@ _IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # isa
 _GZIP = 31
 _ZLIB = 15
 _RAW_DEFLATE = -15
+_ZSTD_STEP_BYTES = 64
+_MAX_ZSTD_WINDOW = 8 * 2**20  # RFC 9659
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*+(?:;[^\n]*+)?\r?\n")
 _CUT_CHUNK_LINE = re.compile(rb"[0-9A-Fa-f]{0,16}[ \t]*+(?:;[^\n]*+)?\r?\Z")
 
@@ -100,27 +105,54 @@ def _undo(coding: str, data: bytes, limits: LimitSettings) -> tuple[bytes, str, 
     if coding in {"gzip", "x-gzip"}:
         if not GZIP_MAGIC.startswith(data[:2]):
             return data, "", "not gzip, although declared"
-        return inflate(data, _GZIP, limits.decoded_bytes, limits.decoded_ratio)
+        return gunzip(data, limits.decoded_bytes, limits.decoded_ratio)
     if coding == "deflate":
         # `deflate` is zlib by the standard and raw deflate from some servers; a zlib header is divisible by 31.
         wrapped = len(data) > 1 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
-        return inflate(data, _ZLIB if wrapped else _RAW_DEFLATE, limits.decoded_bytes, limits.decoded_ratio)
-    return b"", "", f"unknown content encoding {coding[:40]!r}"
+        pieces = _inflate(data, _ZLIB if wrapped else _RAW_DEFLATE)
+    elif coding in _UNREQUESTED:
+        pieces = _UNREQUESTED[coding](data)
+    else:
+        return b"", "", f"unknown content encoding {coding[:40]!r}"
+    return _collect(pieces, limits.decoded_bytes, limits.decoded_ratio)
 
 
 def gunzip(data: bytes, max_bytes: int, max_ratio: int) -> tuple[bytes, str, str]:
     """Undo gzip that is the document itself (`sitemap.xml.gz`) rather than a coding of the answer."""
-    return inflate(data, _GZIP, max_bytes, max_ratio)
+    return _collect(_inflate(data, _GZIP), max_bytes, max_ratio)
 
 
-def inflate(data: bytes, wbits: int, max_bytes: int, max_ratio: int) -> tuple[bytes, str, str]:
-    """Decompress piece by piece; return the payload, the reason if incomplete, and the error.
+Pieces = Generator[tuple[bytes, int], None, str]
+"""Pieces of a payload, each with the number of coded bytes read so far; returns the reason if the data ended early."""
+
+
+def _collect(pieces: Pieces, max_bytes: int, max_ratio: int) -> tuple[bytes, str, str]:
+    """Join a payload; return it, the reason if incomplete, and the error."""
+    payload: list[bytes] = []
+    produced = 0
+    while True:
+        try:
+            piece, consumed = next(pieces)
+        except StopIteration as end:
+            return b"".join(payload), end.value, ""
+        except (_IsalError, ValueError, brotli.error, zstandard.ZstdError):
+            return b"".join(payload), "", "invalid compressed data"
+        payload.append(piece)
+        produced += len(piece)
+        if produced > max_bytes:
+            return b"".join(payload)[:max_bytes], "length", ""
+        # Checked piece by piece: a bomb ends after one piece too many, not after all of it.
+        if produced > RATIO_FREE_BYTES and produced > max_ratio * consumed:
+            return b"".join(payload), "ratio", ""
+
+
+def _inflate(data: bytes, wbits: int) -> Pieces:
+    """Decompress gzip, zlib or raw deflate.
 
     Several gzip members in a row are one payload (RFC 1952); anything else after the end is ignored, as browsers
     do.
     """
-    pieces: list[bytes] = []
-    produced = position = 0
+    position = 0
     while True:
         member = isal_zlib.decompressobj(wbits)
         pending, full = b"", False
@@ -129,20 +161,38 @@ def inflate(data: bytes, wbits: int, max_bytes: int, max_ratio: int) -> tuple[by
                 pending = data[position : position + STEP_BYTES]
                 position += len(pending)
                 if not pending:
-                    return b"".join(pieces), "coding", ""
-            try:
-                piece: bytes = member.decompress(pending, PIECE_BYTES)
-            except (_IsalError, ValueError):
-                return b"".join(pieces), "", "invalid compressed data"
+                    return "coding"
+            piece: bytes = member.decompress(pending, PIECE_BYTES)
             pending, full = member.unconsumed_tail, len(piece) == PIECE_BYTES
-            pieces.append(piece)
-            produced += len(piece)
-            if produced > max_bytes:
-                return b"".join(pieces)[:max_bytes], "length", ""
-            # Checked piece by piece: a bomb ends after one piece too many, not after all of it.
-            if produced > RATIO_FREE_BYTES and produced > max_ratio * (position - len(pending)):
-                return b"".join(pieces), "ratio", ""
+            yield piece, position - len(pending)
         # The next gzip member begins where this one ended.
         position -= len(member.unused_data)
         if wbits != _GZIP or not data.startswith(GZIP_MAGIC, position):
-            return b"".join(pieces), "", ""
+            return ""
+
+
+def _decode_brotli(data: bytes) -> Pieces:
+    decoder = brotli.Decompressor()
+    position = 0
+    while not decoder.is_finished():
+        step = data[position : position + STEP_BYTES] if decoder.can_accept_more_data() else b""
+        position += len(step)
+        piece: bytes = decoder.process(step, output_buffer_limit=PIECE_BYTES)
+        if not step and not piece:
+            return "coding"
+        yield piece, position
+    return ""
+
+
+def _decode_zstd(data: bytes) -> Pieces:
+    """Decompress one frame. Its output cannot be limited, so each step is small: 4 bytes may stand for 128 KiB."""
+    decoder = zstandard.ZstdDecompressor(max_window_size=_MAX_ZSTD_WINDOW).decompressobj()
+    for position in range(0, len(data), _ZSTD_STEP_BYTES):
+        yield decoder.decompress(data[position : position + _ZSTD_STEP_BYTES]), position + _ZSTD_STEP_BYTES
+        if decoder.eof:
+            return ""
+    return "coding"
+
+
+_UNREQUESTED: dict[str, Callable[[bytes], Pieces]] = {"br": _decode_brotli, "zstd": _decode_zstd}
+"""Codings that some servers send although requests name gzip alone (decision 6)."""

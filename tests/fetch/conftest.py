@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -68,3 +70,27 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy of the machine must not matter; where it matters, a test sets its own."""
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory, program: Callable[[str], str]) -> Path:
+    """A folder with the key and the certificate of a.test."""
+    folder = tmp_path_factory.mktemp("tls")
+    names = ["-subj", "/CN=a.test", "-addext", "subjectAltName=DNS:a.test"]
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
+    command = [
+        program("openssl"),
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+        *names,
+        *files,
+    ]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return folder

@@ -8,9 +8,7 @@ import errno
 import socket
 import ssl
 import struct
-import subprocess
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -542,16 +540,6 @@ def test_an_address_that_is_not_ours_cannot_be_bound() -> None:
 
 
 # ---- TLS -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory, program: Callable[[str], str]) -> Path:
-    folder = tmp_path_factory.mktemp("tls")
-    names = ["-subj", "/CN=a.test", "-addext", "subjectAltName=DNS:a.test"]
-    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
-    command = [program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names, *files]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
-    return folder
 
 
 def _tls_server(certificate: Path) -> HostileServer:
