@@ -20,6 +20,7 @@ from teia.indexer.process import CollectionFollower
 from teia.indexer.ranks import rank_file
 from teia.indexer.rebuild import audit_index, rebuild_index
 from teia.indexer.semantic_model import renew_model
+from teia.lab.world.exchange import WorldAnswer
 from teia.records import Edit, Operator
 from teia.search.rank.semantic import load
 from teia.search.serve.searcher import SearchOptions
@@ -78,6 +79,17 @@ def test_what_was_crawled_is_found_and_noindex_is_not(tmp_path: Path) -> None:
     assert found(root, "gamma") == []
     audit = audit_index(root, "main")
     assert (audit.checked, audit.violations) == (3, 0)
+
+
+def test_a_file_without_words_is_not_read_from_the_archive_again(tmp_path: Path) -> None:
+    """Seen: a crawl with an image or an archive started parse children of the indexer's own, which found no words."""
+    picture = WorldAnswer(200, b"Content-Type: image/gif\r\n", b"GIF89a\x01\x00\x01\x00\x80\x00\x00")
+    _, root = crawled(tmp_path, b=html("/picture", text="Beta is another letter."), picture=picture)
+    assert follow(root) == 0
+    assert found(root, "letter") == ["a", "b"]
+    audit = audit_index(root, "main")
+    assert (audit.checked, audit.violations) == (3, 0)
+    assert follow(root) == 0, "nor by the next indexer"
 
 
 def test_an_account_counts_the_pages_that_can_be_found_now(tmp_path: Path) -> None:

@@ -11,9 +11,8 @@ from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
 
 _IS_INDEXABLE = f"""
     u.state IN ({STATE_QUEUED}, {STATE_DONE}) AND NOT p.is_gone AND p.status BETWEEN 200 AND 299 AND NOT p.noindex
-    AND p.file <> ''
+    AND p.file <> '' AND (p.text_digest <> x'' OR p.title <> '')
 """
-_HAS_WORDS = f"{_IS_INDEXABLE} AND (p.text_digest <> x'' OR p.title <> '')"
 """Condition for a page that belongs in the index.
 
 Its last good capture is a page with words, no noindex forbids it, and it is not gone. A page that failed or was
@@ -31,7 +30,7 @@ LAST = 1 << 62
 class ChangedPage(NamedTuple):
     """A page with the number of its last change, and its values after it. `changes` is 0 for a new page.
 
-    `is_indexable`: as it is now, it belongs in the index, if its capture has words.
+    `is_indexable`: as it is now, it belongs in the index.
     """
 
     change: int
@@ -84,12 +83,12 @@ def pages_changed_after(cell: CellConnection, moment_s: float) -> Iterator[tuple
 
 def count_indexable(cell: CellConnection, after: int, upto: int = LAST) -> int:
     """Return the number of pages that belong in the index, among those that changed behind one change up to another."""
-    sql = f"SELECT count(*) FROM {_JOINED} WHERE p.change > ? AND p.change <= ? AND {_HAS_WORDS}"  # noqa: S608  # our text
+    sql = f"SELECT count(*) FROM {_JOINED} WHERE p.change > ? AND p.change <= ? AND {_IS_INDEXABLE}"  # noqa: S608  # our text
     return int(cell.row(sql, after, upto)[0])
 
 
 def pages_for_index(cell: CellConnection) -> Iterator[tuple[str, int, bytes, bool, int]]:
     """Yield (URL, key, digest, True if it belongs in the index, number of its last change) of every page."""
-    sql = f"SELECT h.name, u.tail, p.key, p.digest, {_HAS_WORDS}, p.change FROM {_JOINED}"  # noqa: S608  # our own text
+    sql = f"SELECT h.name, u.tail, p.key, p.digest, {_IS_INDEXABLE}, p.change FROM {_JOINED}"  # noqa: S608  # our own text
     for host, tail, key, digest, belongs, change in cell.rows(sql):
         yield url_from(host, tail), key, digest, bool(belongs), change
