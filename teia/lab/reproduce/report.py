@@ -10,6 +10,7 @@ import io
 import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from importlib import metadata
 from pathlib import Path
@@ -22,18 +23,29 @@ from teia.lib.csvtext import CsvWriter
 VERSIONS_OF = ("teia", "numpy", "matplotlib")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Finished:
-    """An experiment that has run: its results, its duration and its input."""
+    """An experiment that has run: its results, its duration and its input.
+
+    The report is written anew after each experiment of a run, so digests and files are computed once.
+    """
 
     experiment: Experiment
     results: tuple[Table | Figure, ...]
     seconds: float
     input_lines: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def digest(self) -> str:
         return compute_digest(self.results, self.input_lines)
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """The content of each result's file, by its name."""
+        return {
+            self.file_name(each): render_csv(each) if isinstance(each, Table) else render_svg(each)
+            for each in self.results
+        }
 
     @property
     def cut(self) -> str:
@@ -68,9 +80,8 @@ class Heading:
 def write_report(out: Path, heading: Heading, finished: Sequence[Finished]) -> Path:
     """Write every file into the folder `out`, REPORT.md last, and return its path."""
     for each in finished:
-        for result in each.results:
-            content = render_csv(result) if isinstance(result, Table) else render_svg(result)
-            (out / each.file_name(result)).write_text(content, encoding="utf-8")
+        for name, content in each.files.items():
+            (out / name).write_text(content, encoding="utf-8")
     report = out / "REPORT.md"
     report.write_text(render_markdown(heading, finished), encoding="utf-8")
     return report
@@ -166,7 +177,9 @@ def render_html(heading: Heading, finished: Sequence[Finished]) -> str:
 def _section(finished: Finished) -> str:
     experiment = finished.experiment
     cut = f"<p><strong>Cut short</strong>: {escape(finished.cut)}.</p>\n" if finished.cut else ""
-    results = "".join(piece for result in finished.results for piece in _result(result))
+    results = "".join(
+        piece for result in finished.results for piece in _result(result, finished.files[finished.file_name(result)])
+    )
     return (
         f'<h2 id="{experiment.id}">{experiment.id}: {escape(experiment.title)}</h2>\n'
         f"<p>Paper: {escape(experiment.paper)}.</p>\n{cut}"
@@ -175,14 +188,13 @@ def _section(finished: Finished) -> str:
     )
 
 
-def _result(result: Table | Figure) -> Iterator[str]:
+def _result(result: Table | Figure, content: str) -> Iterator[str]:
     yield f"<h3>{escape(result.title)}</h3>\n"
     if isinstance(result, Table):
         yield from _table(result)
     else:
-        svg = render_svg(result)
         # Without the XML declaration and document type, which HTML does not allow inside a page.
-        yield f"<figure>{svg[svg.index('<svg') :]}</figure>\n"
+        yield f"<figure>{content[content.index('<svg') :]}</figure>\n"
     if result.note:
         yield f"<p>{_inline(result.note)}</p>\n"
 

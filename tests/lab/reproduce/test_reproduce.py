@@ -86,6 +86,24 @@ def test_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
+def test_a_figure_is_drawn_once_however_often_the_report_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen: the report is written after each experiment, in two formats, and each time all figures were drawn anew."""
+    drawn: list[str] = []
+
+    def draw(figure: Figure) -> str:
+        drawn.append(figure.name)
+        return "<svg></svg>"
+
+    monkeypatch.setattr("teia.lab.reproduce.report.render_svg", draw)
+    done, heading = finished(), Heading("teia lab reproduce T8", 1, quick=True, date_s=1_800_000_000)
+    for _ in range(3):
+        write_report(tmp_path, heading, [done])
+        assert "<figure><svg></svg></figure>" in render_html(heading, [done])
+    assert drawn == ["line"]
+
+
 def test_other_seed_has_another_digest() -> None:
     assert finished(1).digest == finished(1).digest != finished(2).digest
 
