@@ -10,18 +10,17 @@ import, and `teia lab serve` should neither wait for them nor hold them in memor
 
 from __future__ import annotations
 
-import atexit
 import gc
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, NoReturn
 
 import typer
 
 from teia.cli.exits import RootGroup, exit_status
+from teia.lib.entry_points import leave
 from teia.version import __version__, describe_build
 
 CRAWLING = "Crawling"
@@ -133,21 +132,11 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     # OpenBLAS reads this once, when numpy is imported. Our matrices are small, and its threads wait by spinning: on
     # busy cores a semantic model takes sixty times as long with two of them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    _leave(_status(sys.argv[1:]))
+    leave(_status(sys.argv[1:]))
 
 
 def _status(words: Sequence[str]) -> int:
     return exit_status(lambda: _invoke(words), words)
-
-
-def _leave(status: int) -> NoReturn:
-    """End this process at once: taking down a thousand modules would cost a tenth of a second for nothing."""
-    # `os._exit` runs no exit handlers and flushes nothing, so both are done first.
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # the reader has gone
-            stream.flush()
-    os._exit(status)
 
 
 def _invoke(words: Sequence[str]) -> None:

@@ -8,10 +8,13 @@ of a function takes long to import, the caller passes a small function of its ow
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     import asyncio
@@ -48,10 +51,20 @@ def input_end() -> asyncio.Event:
     return closed
 
 
+def leave(status: int) -> NoReturn:
+    """End this process at once: taking down a thousand modules would cost a tenth of a second for nothing."""
+    # `os._exit` runs no exit handlers and flushes nothing, so both are done first.
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # the reader has gone
+            stream.flush()
+    os._exit(status)
+
+
 def command_of(main: Main, *arguments: str) -> list[str]:
     """Return the command line that runs a function in another process."""
     return [sys.executable, "-m", __name__, name_of(main), *arguments]
 
 
 if __name__ == "__main__":
-    sys.exit(load(sys.argv[1])(sys.argv[2:]))
+    leave(load(sys.argv[1])(sys.argv[2:]))
