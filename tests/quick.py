@@ -38,8 +38,11 @@ CRAWLS = {
     "teia.api.crawl_async",
     "teia.collections.coordinator.Coordinator",
     "teia.crawler.start.open_crawler",
+    "teia.indexer.past_search.PastSearch",
     "teia.parse.children.pool.ChildPool",
 }
+SERVERS = {"teia.cluster.nats.servers.NatsServers"}
+"""What of teia's starts other programs, though a test may name it by a function of another module alone."""
 WHOLE = [Path(__file__).parent / "system", Path(__file__).parent / "web" / "acceptance"]
 """Folders of tests that run whole programs."""
 PARSE_CHILDREN = "teia.parse.children.zygote:main"
@@ -68,24 +71,40 @@ def is_heavy(item: pytest.Item) -> bool:
 def starts(function: Any) -> frozenset[str]:
     """Name what starts processes among all that a function reaches; helpers of teia's are followed in their module."""
     found: set[str] = set()
-    seen: dict[int, Any] = {}
+    seen: set[int] = set()
     waiting = [_inner(function)]
     while waiting:
         here = waiting.pop()
-        if id(here) in seen:
-            continue
-        seen[id(here)] = here
-        for value in _named(here):
-            name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
-            if isinstance(value, ModuleType):
-                found |= {value.__name__} & MODULES
-            elif name in CRAWLS or name.startswith("playwright."):
-                found.add(name)
-            elif name.startswith("tests.") or (name.startswith("teia.") and _is_near(here, value)):
-                waiting.append(_inner(value))
-        if isinstance(here, FunctionType):
-            found |= PROCESSES & set(_names(here.__code__))
+        if id(here) not in seen:
+            seen.add(id(here))
+            _, named, following = _seen_itself(here)
+            found |= named
+            waiting += following
     return frozenset(found)
+
+
+_known: dict[int, tuple[Any, frozenset[str], list[Any]]] = {}
+"""By identity, because not all values have a hash. The value itself is held, so that no other gets its identity."""
+
+
+def _seen_itself(here: Any) -> tuple[Any, frozenset[str], list[Any]]:
+    """Return a value, what it starts by itself, and the values to follow from it; most are reached by many tests."""
+    if (known := _known.get(id(here))) is not None:
+        return known
+    found: set[str] = set()
+    following = []
+    for value in _named(here):
+        name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+        if isinstance(value, ModuleType):
+            found |= {value.__name__} & MODULES
+        elif name in CRAWLS | SERVERS or name.startswith("playwright.") or name.partition(".")[0] in MODULES:
+            found.add(name)
+        elif name.startswith("tests.") or (name.startswith("teia.") and _is_near(here, value)):
+            following.append(_inner(value))
+    if isinstance(here, FunctionType):
+        found |= PROCESSES & set(_names(here.__code__))
+    _known[id(here)] = here, frozenset(found), following
+    return _known[id(here)]
 
 
 def _is_near(here: Any, value: Any) -> bool:

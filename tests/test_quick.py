@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import run
 
 import pytest
 from hypothesis import given, strategies
 
+from teia.clock import VirtualClock
+from teia.indexer.past_search import PastSearch
+from teia.lab.lookup.over_nats import measure_look_ups
+from teia.store.root import open_root
 from tests import quick
 from tests.conftest import ROOT
 from tests.crawler import webs
@@ -54,7 +60,25 @@ def by_itself() -> None:
     os.fork()
 
 
-@pytest.mark.parametrize("function", [by_a_helper, by_a_module, by_a_lambda, by_hypothesis, by_a_class, by_itself])
+def by_a_name_of_a_module() -> None:
+    run(["true"], check=True)
+
+
+def by_a_function_of_teia() -> None:
+    asyncio.run(measure_look_ups(ROOT, 8, 100, seed=3))
+
+
+def by_a_search_of_the_past() -> None:
+    PastSearch(open_root(ROOT), "main", 0.0, VirtualClock())
+
+
+STARTING = [
+    by_a_helper, by_a_module, by_a_lambda, by_hypothesis, by_a_class, by_itself, by_a_name_of_a_module,
+    by_a_function_of_teia, by_a_search_of_the_past,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", STARTING)
 def test_what_starts_a_process_is_seen(function: Callable[[], None]) -> None:
     assert quick.starts(function)
 
@@ -73,7 +97,7 @@ def test_crawls_are_distinguished_from_other_processes() -> None:
     assert not quick.starts(by_a_class) <= quick.CRAWLS
 
 
-@pytest.mark.parametrize("name", sorted(quick.CRAWLS))
+@pytest.mark.parametrize("name", sorted(quick.CRAWLS | quick.SERVERS))
 def test_every_crawl_that_is_named_is_there(name: str) -> None:
     module, _, what = name.rpartition(".")
     assert getattr(importlib.import_module(module), what).__module__ == module

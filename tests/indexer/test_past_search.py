@@ -78,6 +78,7 @@ def test_pages_beyond_the_limit_are_counted(root: Root, monkeypatch: pytest.Monk
     assert "1 pages changed since then" in " ".join(results.warnings)
 
 
+@pytest.mark.heavy
 def test_the_command_takes_a_day_or_a_time(root: Root) -> None:
     words = ["search", "bridge", "--data", str(root.path), "--as-of", iso_utc(NOW_S + 11 * DAY_S), "--json"]
     said = json.loads(CliRunner().invoke(application(["search"]), words).stdout.splitlines()[-1])

@@ -101,6 +101,17 @@ def event_loop() -> Iterator[None]:
         EVENT_LOOPS.clear()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def as_fast_as_they_can() -> Iterator[None]:
+    """Let tests send requests as fast as the machine can; those of the limit set it themselves.
+
+    Seen: with 429 requests of Memento clients were refused where the tests ran quickly.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 100_000)
+        yield
+
+
 APPS: list[FastAPI] = []
 """The one application of this process, once it was made: its routes take a quarter of a second, the rest nothing."""
 
@@ -119,7 +130,6 @@ def app_of(installation: Installation) -> FastAPI:
 def web(crawled_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
     shutil.copytree(crawled_data, tmp_path / "data")
     monkeypatch.setattr("teia.web.limits.SIGN_INS_AT_ONCE", 1_000)
-    monkeypatch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 100_000)
     clock = WallClock()
     installation = Installation(
         open_root(tmp_path / "data"), clock, Accounts(tmp_path / "data" / "web.sqlite", clock, QUICK)

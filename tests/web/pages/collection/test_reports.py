@@ -157,6 +157,7 @@ def test_the_name_of_a_field_says_its_unit(name: str, unit: str) -> None:
     assert unit_of(name) == unit
 
 
+@pytest.mark.heavy
 def test_sql_shows_its_tables_examples_that_run_and_sorts_by_a_column(web: Web) -> None:
     client = web.client(Role.VIEWER)
     twin = client.get("/api/v1/c/main/sql").json()
