@@ -1,7 +1,7 @@
 """One budget for many hosts, carried out by the live crawler: the freshness reached, and the joint optimum.
 
     python -m bench.budget [--hosts 30] [--pages 900] [--days 20] [--from-day 12] [--budget 900] [--seed 1]
-                           [--policy edf] [--rates known,learnt] [--write FILE.md]
+                           [--policy edf] [--rates known,learnt] [--every 4] [--write FILE.md]
 
 The web has hosts of very different sizes (Zipf) with pages that change at very different rates, and hosts that allow a
 request every 4 minutes, 24 minutes or 4 hours. All hosts together have `--budget` requests a day. Frontier, commit,
@@ -20,6 +20,8 @@ floor and nothing explored. The difference of the second to the optimum is the l
 learns the rates is compared with an oracle that must learn them too: it knows the true distribution of the rates on
 each host, has made the visits of the optimum for some days, and computes each page's rate from them by Bayes' rule.
 What the best visits for its rates keep is as much as `by rates` can be.
+
+With `--every N`, a second table has the share of the optimum in every N days since the crawl began.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from math import exp
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -46,6 +49,7 @@ from teia.refresh.history import Histories
 from teia.refresh.intensities import plan_intensities
 from teia.refresh.model import Crawlers, RefreshWorld
 from teia.refresh.rates import Floats, Gamma, estimate
+from teia.refresh.trust import Trust
 from teia.urls import key_of
 from tests.crawler.fresh_crawls import DAY_S, EPOCH_S, FreshWeb, fresh_web, quiet_world
 
@@ -73,6 +77,7 @@ class BudgetWeb:
     budget: int = 900
     seed: int = 1
     policy: str = "edf"
+    every: float = 0.0
     step_s: float = 240.0
 
     def world(self) -> World:
@@ -142,6 +147,15 @@ class BudgetResult:
     expected: float
     true: float
     a_day: float
+    curve: tuple[tuple[float, float], ...] = ()
+    """The end of each part of the crawl, in days, and its expected freshness."""
+
+    def within_from(self, share: float) -> float | None:
+        """Return the end of the first part from which on the crawl keeps this share of the optimum to its end."""
+        parts = list(self.curve)
+        while parts and parts[-1][1] >= share * self.optimum:
+            parts.pop()
+        return self.curve[len(parts)][0] if len(parts) < len(self.curve) else None
 
 
 @contextmanager
@@ -197,17 +211,21 @@ def judge(web: FreshWeb, pages: TruePages, size: BudgetWeb, rates: str) -> Budge
     first_s = np.array([min(visits.get(url, [end_s])) for url in pages.urls])
     unseen = np.clip((first_s - begin_s) / (end_s - begin_s), 0.0, 1.0)
 
-    kept = [
-        fresh_share(visits.get(url, []), rate, begin_s, end_s) for url, rate in zip(pages.urls, pages.rate, strict=True)
-    ]
+    def kept(from_s: float, to_s: float) -> float:
+        each = zip(pages.urls, pages.rate.tolist(), strict=True)
+        return float(np.mean([fresh_share(visits.get(url, []), rate, from_s, to_s) for url, rate in each]))
+
+    ends = np.arange(1, int(size.days // size.every) + 1) * size.every if size.every else np.zeros(0)
+    curve = [(end, kept(EPOCH_S + (end - size.every) * DAY_S, EPOCH_S + end * DAY_S)) for end in ends.tolist()]
     return BudgetResult(
         rates,
         pages.kept(best),
         pages.kept(pages.best(found, size.budget / DAY_S)),
         float(np.mean(unseen * (1.0 - steady_staleness(pages.rate, best)))),
-        float(np.mean(kept)),
+        kept(begin_s, end_s),
         web.freshness(size.from_day),
         made * DAY_S,
+        tuple(curve),
     )
 
 
@@ -236,17 +254,18 @@ def ask_oracle(size: BudgetWeb) -> dict[int, float]:
 def fresh_share(visits_s: Sequence[float], rate: float, begin_s: float, end_s: float) -> float:
     """Return the expected share of a time in which a capture is fresh, given the times of the visits."""
     fresh_s = 0.0
-    for from_s, to_s in pairwise([*visits_s, end_s]):
+    for from_s, to_s in pairwise([*visits_s, max([end_s, *visits_s[-1:]])]):
         after_s = max(from_s, begin_s)
-        if to_s > after_s:
-            fresh_s += (np.exp(-rate * (after_s - from_s)) - np.exp(-rate * (to_s - from_s))) / rate
+        before_s = min(to_s, end_s)
+        if before_s > after_s:
+            fresh_s += (exp(-rate * (after_s - from_s)) - exp(-rate * (before_s - from_s))) / rate
     return fresh_s / (end_s - begin_s)
 
 
 def estimated_rates(web: FreshWeb, pages: TruePages) -> Floats:
     """Return the rates that the crawl believes in at its end."""
     from teia.crawler.keep_fresh.estimate import common_of_cells
-    from teia.frontier.cell import revisits
+    from teia.frontier.cell import histories, revisits
     from teia.urls import site_of, slot_of
 
     found: dict[int, float] = {}
@@ -256,7 +275,9 @@ def estimated_rates(web: FreshWeb, pages: TruePages) -> Floats:
         for host_id, host, *_ in hosts:
             rows = revisits.captured_pages(cell.frontier, slot_of(site_of(host)), host_id, -(1 << 63), 10_000)
             columns = host_plan.to_columns(rows, host_plan.equal_weights)
-            _, rates, _ = host_plan.learn_priors(columns, common.of_all, np.zeros(len(rows), dtype=np.bool_))
+            trust = Trust.decode(histories.host_trust(cell.frontier, slot_of(site_of(host)), host_id)[0])
+            trusted = np.full(len(rows), trust.dates.is_trusted)
+            _, rates, _ = host_plan.learn_priors(columns, common.of_all, trusted)
             found |= dict(zip(columns.key.tolist(), rates.mean.tolist(), strict=True))
     # A page that was never found is visited by no plan: as if it changed too fast.
     return np.array([found.get(key_of(url), np.inf) for url in pages.urls])
@@ -277,6 +298,17 @@ def table(found: Sequence[BudgetResult], size: BudgetWeb) -> str:
     return "\n".join(lines)
 
 
+def table_of_curve(found: Sequence[BudgetResult]) -> str:
+    """Return the share of the optimum by days since the crawl began, and from when on it is within 1%."""
+    days = [f"to {end:g}" for end, _ in found[0].curve]
+    lines = [("days", *days), ("---",) * (len(days) + 1)]
+    lines += [(each.rates, *(f"{kept / each.optimum:.2%}" for _, kept in each.curve)) for each in found]
+    begins = [(each.rates, each.within_from(0.99)) for each in found]
+    notes = [f"{rates}: 99% from the days to {end:g} on" for rates, end in begins if end is not None]
+    notes += [f"{rates}: not 99% at the end" for rates, end in begins if end is None]
+    return "\n".join([*(f"| {' | '.join(line)} |" for line in lines), "", "; ".join(notes) + "."])
+
+
 def table_of_oracle(found: dict[int, float], optimum: float) -> str:
     days, shares = zip(*((str(each), f"{kept / optimum:.2%}") for each, kept in found.items()), strict=True)
     lines = (("days of visits", *days), ("---",) * (len(days) + 1), ("oracle, of optimum", *shares))
@@ -285,7 +317,7 @@ def table_of_oracle(found: dict[int, float], optimum: float) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("hosts", "pages", "days", "from_day", "budget", "seed", "policy"):
+    for name in ("hosts", "pages", "days", "from_day", "budget", "seed", "policy", "every"):
         default = getattr(BudgetWeb(), name)
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
     parser.add_argument("--rates", default="known,learnt")
@@ -298,6 +330,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             found.append(run(size, Path(name), known=each == "known"))
     text = table(found, size)
+    if size.every:
+        text += "\n\n" + table_of_curve(found)
     if "learnt" in rates:
         text += "\n\n" + table_of_oracle(ask_oracle(size), found[0].optimum)
     print(text)

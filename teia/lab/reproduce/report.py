@@ -50,7 +50,7 @@ class Finished:
     @property
     def cut(self) -> str:
         """Return the part that was made, if the experiment was interrupted; else nothing."""
-        return next((each.cut for each in self.results if isinstance(each, Table) and each.cut), "")
+        return "; ".join(each.cut for each in self.results if isinstance(each, Table) and each.cut)
 
     @property
     def digest_scope(self) -> str:

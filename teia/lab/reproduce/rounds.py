@@ -1,4 +1,7 @@
-"""One round of A12: three real nodes in three regions crawl a lab web for half a minute, by one strategy.
+"""One round of A12: three real nodes in three regions crawl a lab web for half a minute or a minute, by one strategy.
+
+There are two kinds of rounds. In one, near servers are fast, and each region has as many. The other has the paper's
+conditions, as strategy_model.py has them, with all times divided by FASTER: 40 minutes are one.
 
 Each node sends its requests from an address of its region; the lab delays answers by latency and bandwidth between the
 two regions. The result of a round is read from the nodes' own fetch logs, from the first request on. A finished round
@@ -12,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
+from math import log, sqrt
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,6 +40,28 @@ STRATEGIES = (ISOLATED, "hash", "geo", "rtt")
 """Names of `teia node --strategy`; the paper's are Isolado, DHT, GEO and RTT."""
 
 SEEDS = 5
+NEAR_IS_FAST, AS_IN_PAPER = "near is fast", "as in the paper"
+"""Conditions of rounds: worlds and settings of the nodes (`CONDITIONS`)."""
+
+SECONDS, COURTESY_S = 2_400.0, 60.0
+BYTES_PER_S = 125_000.0
+"""1 Mbit/s, table 1."""
+
+MEDIAN_S, MEAN_S = 1.41, 1.95
+"""Capture times of the isolated crawlers, table 2: the only ones that no strategy has changed."""
+
+SPREAD = sqrt(2 * log(MEAN_S / MEDIAN_S))
+NEAR = 1.83 / MEDIAN_S
+"""Response times in the own region, where all requests of GEO go, as a multiple of those of all: medians of table 2."""
+
+FASTER = 40.0
+"""Speed of the real nodes' rounds with these times: a pause of 60 s is 1.5 s, a response of 1.41 s takes 35 ms."""
+
+HOSTED = (0.85, 0.03, 0.04)
+"""Share of the sites in each region; the rest is in countries without a crawler. The paper does not give it."""
+
+MINIMUM_KB_S = 15.0
+"""The response time strategy's minimum, which the paper does not give: a page of mean size in the mean time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +73,20 @@ class StudySize:
     pages: int
     hosts: int
     strategies: tuple[str, ...] = STRATEGIES
+    conditions: str = NEAR_IS_FAST
+
+    @property
+    def world(self) -> dict[str, Any]:
+        return {**CONDITIONS[self.conditions][0], "pages": self.pages, "hosts": self.hosts}
+
+    @property
+    def crawl(self) -> dict[str, Any]:
+        """Settings of the nodes."""
+        return CONDITIONS[self.conditions][1]
 
 
 FULL = StudySize(30, 30.0, 12_000, 240)
+PAPERS = StudySize(30, SECONDS / FASTER, 9_000, 300, conditions=AS_IN_PAPER)
 # A round starts three nodes, which takes longer than its four seconds.
 QUICK = StudySize(1, 4.0, 1_200, 60, ("hash", "geo"))
 WORLD: dict[str, Any] = {
@@ -92,6 +129,33 @@ CRAWL: dict[str, Any] = {
 }
 
 
+PAPERS_REGIONS = (*REGIONS, "elsewhere")
+PAPERS_WORLD: dict[str, Any] = {
+    **WORLD,
+    "sites.theta": 0.8,
+    # 28 kB a page.
+    "text.paragraphs": 106,
+    "links.outside": 1,
+    "regions.names": list(PAPERS_REGIONS),
+    "regions.hosted": [*HOSTED, 1 - sum(HOSTED)],
+    "regions.spread": SPREAD,
+    "regions.latency_s": [
+        [MEDIAN_S * (NEAR if client == server else 1.0) / FASTER for server in PAPERS_REGIONS]
+        for client in PAPERS_REGIONS
+    ],
+    "regions.bytes_per_s": [[BYTES_PER_S * FASTER] * len(PAPERS_REGIONS) for _ in PAPERS_REGIONS],
+}
+"""The world of a round with the paper's conditions: most sites in one country, near servers no faster than others."""
+
+PAPERS_CRAWL: dict[str, Any] = {
+    **CRAWL,
+    "fetch.at_once": 1,
+    "courtesy.delay_s": COURTESY_S / FASTER,
+    "placement.minimum_kb_s": MINIMUM_KB_S * FASTER,
+}
+CONDITIONS = {NEAR_IS_FAST: (WORLD, CRAWL), AS_IN_PAPER: (PAPERS_WORLD, PAPERS_CRAWL)}
+
+
 @dataclass(frozen=True, slots=True)
 class RoundResult:
     """The result of three nodes in one round; pages are different URLs, `repeated` counts those fetched again."""
@@ -110,18 +174,14 @@ class RoundResult:
 
 def study_id(size: StudySize, seed: int) -> str:
     """Return an id of all settings that make rounds comparable."""
-    text = json.dumps([_world(size), CRAWL, size.seconds, seed], sort_keys=True)
+    text = json.dumps([size.world, size.crawl, size.seconds, seed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _world(size: StudySize) -> dict[str, Any]:
-    return {**WORLD, "pages": size.pages, "hosts": size.hosts}
 
 
 def round_world(seed: int, number: int, size: StudySize) -> dict[str, Any]:
     """Return the world of a round; every round has its own."""
     # Seeds of two studies have no world in common below 1,000 rounds.
-    return {"seed": seed * 1_000 + number, **_world(size)}
+    return {"seed": seed * 1_000 + number, **size.world}
 
 
 class FinishedRounds:
@@ -161,7 +221,7 @@ def run_round(strategy: str, number: int, size: StudySize, seed: int) -> RoundRe
             countries = folder / "countries.csv"
             countries.write_text(format_countries(world.hosts, world.spec.regions.names), encoding="utf-8")
             seeds = [world.roots[host.name].decode() for host in world.hosts[:SEEDS]]
-            settings = {**CRAWL, "collection.seeds": seeds, "fetch.dns": ready["dns"]}
+            settings = {**size.crawl, "collection.seeds": seeds, "fetch.dns": ready["dns"]}
             nodes = {region: node_flags(region, strategy, countries) for region in REGIONS}
             # The time of a round begins with its first request, because nodes take different times to join.
             has_started, isolated = (lambda: log.stat().st_size > 0), strategy == ISOLATED

@@ -2,8 +2,8 @@
 
 Three crawlers (United States, Germany, Brazil) start with the paper's five seeds and crawl for forty minutes, breadth
 first, one download at a time, with 60 s between two requests to a server. The strategies are the product's own
-(cluster/placing/site_strategies.py). Real rounds of forty minutes would take eighty hours, and shorter ones have no
-room for the paper's 60 s; so this part is computed, and real nodes make the rounds of `rounds.py`.
+(cluster/placing/site_strategies.py). Real rounds of forty minutes would take eighty hours; so this part is computed,
+and real nodes make the rounds of `rounds.py`, where all times are divided by forty.
 
 Response times are drawn from table 2, whose median and mean give a logarithmic normal distribution. Everything that the
 paper does not tell is a field of `StudyConditions`, and the experiment varies those one by one.
@@ -15,7 +15,7 @@ import heapq
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import log, sqrt
+from math import log
 
 import numpy as np
 import numpy.typing as npt
@@ -23,27 +23,25 @@ import numpy.typing as npt
 from teia.cluster.members.session import NodeState
 from teia.cluster.placing.countries import Countries
 from teia.cluster.placing.site_strategies import Geo, ObservedSite, Rtt, SiteNote, owner_among, zone_of
-from teia.lab.reproduce.rounds import ISOLATED, REGIONS, RoundResult
+from teia.lab.reproduce.rounds import (
+    BYTES_PER_S,
+    COURTESY_S,
+    HOSTED,
+    ISOLATED,
+    MEDIAN_S,
+    MINIMUM_KB_S,
+    NEAR,
+    REGIONS,
+    SECONDS,
+    SPREAD,
+    RoundResult,
+)
 
-SECONDS, COURTESY_S = 2_400.0, 60.0
-BYTES_PER_S = 125_000.0
-"""1 Mbit/s, table 1."""
-
-MEDIAN_S, MEAN_S = 1.41, 1.95
-"""Capture times of the isolated crawlers, table 2: the only ones that no strategy has changed."""
-
-NEAR = 1.83 / MEDIAN_S
-"""Response times in the own region, where all requests of GEO go, as a multiple of those of all: medians of table 2."""
-
-SPREAD = sqrt(2 * log(MEAN_S / MEDIAN_S))
 SEED_REGIONS = (0, 0, 0, 0, 2)
 """Regions of the paper's seeds: dir.yahoo.com, yahoo.com, dmoz.org and cnn.com (us), globo.com (br)."""
 
 SITES, PORTAL_PAGES, MAX_PAGES = 300, 400, 400
 MEAN_KB, SIZE_SPREAD = 28.0, 0.8
-MINIMUM_KB_S = 15.0
-"""The response time strategy's minimum, which the paper does not give: a page of mean size in the mean time."""
-
 NODES = {name: NodeState(name, name, region=name) for name in REGIONS}
 
 
@@ -56,7 +54,7 @@ class StudyConditions:
     sites of countries without a crawler are refused by all, instead of being left to the hash.
     """
 
-    hosted: tuple[float, float, float] = (0.85, 0.03, 0.04)
+    hosted: tuple[float, float, float] = HOSTED
     near: float = NEAR
     outside: float = 0.15
     geo_drops: bool = False

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
+from itertools import accumulate
 
 from teia.errors import LabError
 from teia.lab.text.prose import LANGUAGES, place_name, slug
 from teia.lab.text.words import TOPICS, Language
 from teia.lab.world.draws import bits64, pick, unit
-from teia.lab.world.spec import SitesSpec, WorldSpec
+from teia.lab.world.spec import RegionsSpec, SitesSpec, WorldSpec
 
 BRANCHES = 8
 SECTION_FRONTS = 6
@@ -168,7 +169,7 @@ def _make_host(
         domain=domain,
         title=title,
         address=hosts[-1].address if shares_address else next(addresses),
-        region=index % len(spec.regions.names),
+        region=_draw_region(spec.regions, index, key),
         size=size,
         language=code,
         topic=sibling.topic if sibling else pick(TOPICS, *key, "topic"),
@@ -200,6 +201,13 @@ def _make_host(
     )
 
 
+def _draw_region(regions: RegionsSpec, index: int, key: tuple[object, ...]) -> int:
+    if not regions.hosted:
+        return index % len(regions.names)
+    ends, drawn = accumulate(regions.hosted), unit(*key, "region")
+    return next((region for region, end in enumerate(ends) if drawn < end), len(regions.names) - 1)
+
+
 def _make_mirror(spec: WorldSpec, original: WorldHost, index: int, address: str, taken: set[str]) -> WorldHost:
     """Return a mirror: same pages, robots and validators, but another name, address, region and server."""
     key = (spec.seed, "host", index)
@@ -212,7 +220,7 @@ def _make_mirror(spec: WorldSpec, original: WorldHost, index: int, address: str,
         aliases=(),
         domain=name,
         address=address,
-        region=index % len(spec.regions.names),
+        region=_draw_region(spec.regions, index, key),
         server=pick(SERVERS, *key, "server"),
         gzip=unit(*key, "gzip") < spec.sites.gzip,
         chunked=unit(*key, "chunked") < spec.sites.chunked,

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
+from math import exp
+from statistics import NormalDist
 
+from teia.lab.world.draws import unit
 from teia.lab.world.hosts import WorldHost
 from teia.lab.world.spec import RegionsSpec
 
@@ -26,7 +29,8 @@ class Regions:
 
     def __init__(self, spec: RegionsSpec) -> None:
         self.names = spec.names
-        self._latency_s, self._bytes_per_s = spec.latency_s, spec.bytes_per_s
+        self._latency_s, self._bytes_per_s, self._spread = spec.latency_s, spec.bytes_per_s, spec.spread
+        self._drawn: dict[tuple[int, int], float] = {}
         pairs = (entry.split("=") for entry in spec.clients)
         networks = [(ip_network(network), spec.names.index(region)) for network, region in pairs]
         # The narrowest network first, because the first match is used.
@@ -51,9 +55,20 @@ class Regions:
     def delay_s(self, client: str, host: WorldHost, size_bytes: int) -> float:
         """Return latency plus the time the bytes take."""
         origin = self.client_region(client)
-        latency_s = self._latency_s[origin][host.region] if self._latency_s else 0.0
+        latency_s = self._latency_s[origin][host.region] * self._factor(origin, host) if self._latency_s else 0.0
         bytes_per_s = self._bytes_per_s[origin][host.region] if self._bytes_per_s else 0.0
         return latency_s + (size_bytes / bytes_per_s if bytes_per_s else 0.0)
+
+    def _factor(self, origin: int, host: WorldHost) -> float:
+        """Return the latency of a server as a multiple of that of its region, the same at every request."""
+        if not self._spread:
+            return 1.0
+        factor = self._drawn.get((origin, host.index))
+        if factor is None:
+            # 0 has no quantile.
+            place = max(unit(host.salt, host.index, "latency", origin), 1e-9)
+            factor = self._drawn[origin, host.index] = exp(self._spread * NormalDist().inv_cdf(place))
+        return factor
 
     def _find_region(self, address: str) -> int:
         try:

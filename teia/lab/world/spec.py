@@ -206,6 +206,7 @@ class RegionsSpec:
     names: tuple[str, ...] = setting(
         ("here",), "names of the regions; servers are distributed evenly over them", matches=r"[a-z0-9_-]+"
     )
+    hosted: tuple[float, ...] = setting((), "share of the servers in each region instead", at_least=0, at_most=1)
     clients: tuple[str, ...] = setting((), "regions of clients, NETWORK=REGION; other clients are in the first region")
     latency_s: tuple[tuple[float, ...], ...] = setting(
         (),
@@ -215,6 +216,12 @@ class RegionsSpec:
     )
     bytes_per_s: tuple[tuple[float, ...], ...] = setting(
         (), "bandwidth, in the same layout; 0: unlimited", unit="bytes/s", at_least=0
+    )
+    spread: float = setting(
+        0.0,
+        "standard deviation of the logarithm of the latency, drawn for each server and client region",
+        at_least=0,
+        at_most=3,
     )
 
 
@@ -289,6 +296,8 @@ def _check_regions(regions: RegionsSpec) -> None:
     for key, matrix in (("latency_s", regions.latency_s), ("bytes_per_s", regions.bytes_per_s)):
         if matrix and (len(matrix) != count or any(len(row) != count for row in matrix)):
             raise ConfigError(f"regions.{key}: must have {count} rows of {count} numbers, one per region")
+    if regions.hosted and (len(regions.hosted) != count or abs(sum(regions.hosted) - 1) > 1e-9):
+        raise ConfigError(f"regions.hosted: must have {count} shares that add up to 1, one per region")
     for entry in regions.clients:
         network, _, region = entry.partition("=")
         if region not in regions.names or not _is_network(network):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from statistics import mean, median
 
 import numpy as np
 import pytest
@@ -34,7 +35,9 @@ from teia.lab.reproduce.rounds import (
 from teia.lab.reproduce.runner import reproduce, summary
 from teia.lab.reproduce.strategies import DESCRIBED, MANN_WHITNEY, PAIRS, T_TESTS, complete_rounds
 from teia.lab.reproduce.strategy_model import StudyConditions, StudyRound, draw_web, model_rounds
+from teia.lab.world.exchange import WorldRequest
 from teia.lab.world.spec import WorldSpec
+from teia.lab.world.world import World
 from tests.conftest import missing
 
 
@@ -54,7 +57,7 @@ def shorten_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute one round under the paper's conditions, where a test is about the rounds of real nodes, which are two."""
     monkeypatch.setattr(strategies, "QUICK", replace(rounds.QUICK, rounds=2, strategies=STRATEGIES))
     monkeypatch.setattr(strategies, "QUICK_MODEL_ROUNDS", 1)
-    monkeypatch.setattr(strategies, "CONDITIONS", {strategies.PAPERS: StudyConditions()})
+    monkeypatch.setattr(strategies, "CONDITIONS", {strategies.THE_PAPERS: StudyConditions()})
 
 
 def test_published_statistics_are_those_of_the_paper() -> None:
@@ -100,7 +103,7 @@ def mean_pages(conditions: StudyConditions, rounds_made: int) -> dict[str, float
 
 def test_the_order_of_the_paper_needs_its_conditions() -> None:
     """A12: rtt, hash, isolated, geo; where near is fast and sites are in all countries, geo is the first."""
-    pages = mean_pages(strategies.CONDITIONS[strategies.PAPERS], 4)
+    pages = mean_pages(strategies.CONDITIONS[strategies.THE_PAPERS], 4)
     assert sorted(pages, key=lambda name: -pages[name]) == list(strategies.PAPERS_ORDER)
     other = mean_pages(strategies.CONDITIONS["both, as for the real nodes"], 2)
     assert max(other, key=lambda name: other[name]) == "geo"
@@ -108,7 +111,7 @@ def test_the_order_of_the_paper_needs_its_conditions() -> None:
 
 def test_what_a_report_says_of_the_order_is_what_it_found() -> None:
     """Three rounds of seed 1 have the paper's order by pages and kilobytes, and not by domains."""
-    found = model_rounds(strategies.CONDITIONS[strategies.PAPERS], STRATEGIES, 3, seed=1)
+    found = model_rounds(strategies.CONDITIONS[strategies.THE_PAPERS], STRATEGIES, 3, seed=1)
     note = strategies.model_table(found).note
     assert "by pages, kilobytes is the paper's; by domains it is rtt, hash, geo, isolated." in note
 
@@ -137,8 +140,8 @@ def test_a_study_that_was_cut_says_so(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(strategies, "run_round", run_round)
     report = reproduce(["A12"], seed=1, quick=True, out=tmp_path, clock=VirtualClock(), progress=print)
     text = report.report.read_text("utf-8")
-    assert "cut short: A12 (1 of 2 rounds of the real nodes)" in text
-    assert summary(report)["experiments"][0]["cut"] == "1 of 2 rounds of the real nodes"
+    assert "cut short: A12 (1 of 2 rounds of the real nodes, near is fast)" in text
+    assert summary(report)["experiments"][0]["cut"] == "1 of 2 rounds of the real nodes, near is fast"
     whole = {name: [made(name, number) for number in range(2)] for name in STRATEGIES}
     assert not strategies.statistics_table(whole, replace(rounds.QUICK, rounds=2, strategies=STRATEGIES)).cut
 
@@ -209,6 +212,37 @@ def test_the_world_of_a_round_has_three_regions() -> None:
     regions = WorldSpec.from_values({"seed": 1, **rounds.WORLD}).regions
     assert regions.names == rounds.REGIONS
     assert all(regions.latency_s[at][at] == min(regions.latency_s[at]) for at in range(3))
+
+
+def test_the_world_under_the_papers_conditions_has_its_times_and_most_sites_in_one_country() -> None:
+    values = rounds.round_world(1, 0, rounds.PAPERS)
+    world = World(WorldSpec.from_values({**values, "text.paragraphs": 2, "regions.bytes_per_s": []}), epoch_s=0.0)
+    assert sum(host.region == 0 for host in world.hosts) == pytest.approx(0.85 * len(world.hosts), rel=0.05)
+    asked = [WorldRequest(host.name, "/robots.txt", client="127.82.0.1") for host in world.hosts if host.region != 1]
+    times = [rounds.FASTER * world.answer(each, 0.0).delay_s for each in asked]
+    assert median(times) == pytest.approx(1.41, rel=0.2)
+    assert mean(times) == pytest.approx(1.95, rel=0.2)
+    latency_s = values["regions.latency_s"]
+    assert all(row[at] == max(row) for at, row in enumerate(latency_s)), "near is no faster"
+    assert rounds.PAPERS.crawl["courtesy.delay_s"] * rounds.FASTER == 60
+    assert rounds.PAPERS.seconds * rounds.FASTER == 2_400
+
+
+def test_rounds_under_the_papers_conditions_have_tables_of_their_own() -> None:
+    found = {name: [made(name, number, pages=10 * at + number) for number in range(2)]
+             for at, name in enumerate(reversed(strategies.PAPERS_ORDER), 1)}  # fmt: skip
+    tables = list(strategies.real_tables(found, rounds.PAPERS))
+    assert [each.name for each in tables[:4]] == [
+        "papers-described", "papers-t-test", "papers-mann-whitney", "papers-repeated"
+    ]  # fmt: skip
+    (described, *_) = tables
+    assert isinstance(described, Table)
+    assert described.cut == "2 of 30 rounds of the real nodes, as in the paper"
+    assert "by pages is the paper's" in described.note
+    empty = list(strategies.real_tables({name: [] for name in STRATEGIES}, rounds.PAPERS))
+    assert [each.cut for each in empty if isinstance(each, Table)] == [
+        "0 of 30 rounds of the real nodes, as in the paper"
+    ]
 
 
 @pytest.mark.slow

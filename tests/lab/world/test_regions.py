@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import exp, log
+from statistics import correlation, mean, median
 from typing import Any
 
 import pytest
@@ -56,3 +58,22 @@ def test_slow_hosts_are_slow() -> None:
 def test_dripping_hosts_drip() -> None:
     world = make_world(pages=500, hosts=50, sites__dripping=0.5, sites__drip_s=3.0)
     assert {world.answer(WorldRequest(host.name, "/"), EPOCH_S).drip_s for host in world.hosts} == {0.0, 3.0}
+
+
+def test_most_servers_are_where_the_shares_say() -> None:
+    world = make_world(pages=800, hosts=400, **ATLAS | {"regions__hosted": [0.9, 0.1]})
+    assert sum(host.region == 0 for host in world.hosts) == pytest.approx(360, abs=25)
+
+
+def test_latency_is_drawn_for_each_server_and_client_region_and_stays() -> None:
+    world = make_world(pages=800, hosts=400, **ATLAS | {"regions__bytes_per_s": [], "regions__spread": 0.8})
+    near, far = ([_delay_to(world, client, host.name) for host in world.hosts if host.region == 0]
+                 for client in ("127.80.1.1", "127.81.1.1"))  # fmt: skip
+    assert near == [_delay_to(world, "127.80.1.1", host.name) for host in world.hosts if host.region == 0]
+    assert median(near) == pytest.approx(0.01, rel=0.2)
+    assert mean(near) == pytest.approx(0.01 * exp(0.8**2 / 2), rel=0.2)
+    assert abs(correlation([log(each) for each in near], [log(each) for each in far])) < 0.2
+
+
+def _delay_to(world: World, client: str, host: str) -> float:
+    return world.answer(WorldRequest(host, "/robots.txt", client=client), EPOCH_S).delay_s

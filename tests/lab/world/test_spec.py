@@ -38,6 +38,8 @@ def test_overrides_win_over_the_file_and_none_is_not_given(tmp_path: Path) -> No
         ({"changes.rates": "gauss"}, "uniform"),
         ({"regions.names": []}, "at least one region"),
         ({"regions.latency_s": [[0.1, 0.2]]}, "1 rows of 1"),
+        ({"regions.hosted": [0.5, 0.5]}, "1 shares that add up to 1"),
+        ({"regions.hosted": [0.5]}, "add up to 1"),
         ({"regions.clients": ["127.0.0.1=there"]}, "must look like"),
         ({"regions.clients": ["127.0.0.1/8=here"]}, "must look like"),
         ({"regions.clients": ["here"]}, "must look like"),
