@@ -49,6 +49,7 @@ COMMANDS = {
     "serve": ("teia.cli.serve:serve", LOOKING),
     "users": ("teia.cli.users:app", LOOKING),
     "search": ("teia.cli.read.search:search", LOOKING),
+    "runs": ("teia.cli.read.runs:runs", LOOKING),
     "report": ("teia.cli.read.report:report", LOOKING),
     "sql": ("teia.cli.read.sql:sql", LOOKING),
     "page": ("teia.cli.read.page:page", LOOKING),

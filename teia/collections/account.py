@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from teia.collections.control_file import CrawlReports
 from teia.collections.index_state import IndexState, compare_running_index
-from teia.crawler.running_collection import Crawl
+from teia.crawler.running_collection import Crawl, RunCounts
 from teia.store.root import CollectionFolder
 
 
@@ -145,11 +145,20 @@ class SeriesPoint(NamedTuple):
 
 
 class SeriesWriter:
-    """Writes the points of the collections of one process."""
+    """Writes the points of the collections of one process, and their runs that no schedule started."""
 
     def __init__(self, reports: CrawlReports) -> None:
         self._reports = reports
         self._next_s: dict[tuple[str, float], float] = {}
+        self._runs: dict[str, tuple[RunCounts, int]] = {}
+
+    def note_run(self, crawl: Crawl, now_s: float) -> None:
+        """Record a crawl as a run, or its end. A run is what is counted together, also over several shifts."""
+        counts, number = self._runs.get(crawl.name, (None, 0))
+        if counts is not crawl.counts:
+            number = self._reports.begin_run(crawl.name, now_s)
+            self._runs[crawl.name] = (crawl.counts, number)
+        self._reports.note_run(crawl.name, number, now_s, "" if crawl.state.is_active else str(crawl.state))
 
     def note(self, summary: Summary, now_s: float) -> None:
         """Write a point of each series that is due; called with every account."""

@@ -6,6 +6,7 @@
     dismissed          alerts that users dismissed (views/alerts.py)
     standing_commands  a user's commands that hold until another replaces them (commands.py)
     scheduled_runs     runs of scheduled collections (scheduled_runs.py)
+    crawl_runs         all other crawls, as runs (`CrawlReports.begin_run`)
 
 Any number of processes may have the file open. On a full disk the crawler still reads requests and writes reports:
 SQLite checkpoints the log into the file and reuses the log's space. Both files are made large enough when a crawl
@@ -67,6 +68,10 @@ CREATE TABLE IF NOT EXISTS scheduled_runs (
     deadline_s REAL, ended_s REAL, why TEXT NOT NULL DEFAULT '',
     known INTEGER NOT NULL DEFAULT 0, visited INTEGER NOT NULL DEFAULT 0, new INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (collection, number)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS crawl_runs (
+    collection TEXT NOT NULL, number INTEGER NOT NULL, began_s REAL NOT NULL, seen_s REAL NOT NULL, ended_s REAL,
+    why TEXT NOT NULL DEFAULT '', PRIMARY KEY (collection, number)
 ) WITHOUT ROWID;
 """
 _OLD_TABLES = ("commands", "changes", "wishes", "deeds", "rereads", "orders")
@@ -136,6 +141,13 @@ class ControlFile(Closing):
             if any(row[1] == "collection" for row in self._db.execute(f"PRAGMA table_info({table})")):
                 self._write(f"DELETE FROM {table} WHERE collection = ?", (collection,))  # noqa: S608  # our own names
 
+    def next_run_number(self, collection: str) -> int:
+        """Return the number of a collection's next run; runs by schedule and other crawls are counted together."""
+        sql = """SELECT coalesce(max(number), 0) FROM (
+            SELECT number FROM scheduled_runs WHERE collection = :name
+            UNION ALL SELECT number FROM crawl_runs WHERE collection = :name)"""
+        return int(self._read(sql, {"name": collection})[0][0]) + 1
+
     def _tables(self) -> set[str]:
         return {row[0] for row in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
@@ -159,7 +171,7 @@ class ControlFile(Closing):
                 self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
                 return self._db.execute(sql, values)
 
-    def _read(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+    def _read(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         with sqlite_errors(self.path):
             return self._db.execute(sql, values).fetchall()
 
@@ -192,8 +204,15 @@ class CrawlReport:
         return True
 
 
+RUNS_KEPT = 1_000
+"""Number of runs of a collection that are kept."""
+
+INTERRUPTED = "interrupted"
+"""Reason why a run ended whose process died."""
+
+
 class CrawlReports(ControlFile):
-    """The tables `runs`, `series` and `dismissed`."""
+    """The tables `runs`, `series`, `dismissed` and `crawl_runs`."""
 
     def running_crawl(self, collection: str) -> CrawlReport | None:
         """Return the running crawl of a collection; None if there is none."""
@@ -220,6 +239,28 @@ class CrawlReports(ControlFile):
 
     def end(self, collection: str) -> None:
         self._write("DELETE FROM runs WHERE collection = ?", (collection,))
+
+    def begin_run(self, collection: str, began_s: float) -> int:
+        """Record that a crawl begins that no schedule started; return its number. An open one was interrupted."""
+        sql = "UPDATE crawl_runs SET ended_s = seen_s, why = ? WHERE collection = ? AND ended_s IS NULL"
+        self._write(sql, (INTERRUPTED, collection))
+        number = self.next_run_number(collection)
+        row = (collection, number, began_s, began_s)
+        self._write("INSERT INTO crawl_runs (collection, number, began_s, seen_s) VALUES (?, ?, ?, ?)", row)
+        self._write("DELETE FROM crawl_runs WHERE collection = ? AND number <= ?", (collection, number - RUNS_KEPT))
+        return number
+
+    def note_run(self, collection: str, number: int, now_s: float, end: str = "") -> None:
+        """Record that a run is under way, or why it has ended."""
+        sql = "UPDATE crawl_runs SET seen_s = ?, ended_s = ?, why = ? WHERE collection = ? AND number = ?"
+        self._write(sql, (now_s, now_s if end else None, end, collection, number))
+
+    def recorded_runs(self, collection: str, limit: int) -> list[tuple[Any, ...]]:
+        """Return (number, due_s, began_s, seen_s, ended_s, why) of the last runs of both kinds, newest first."""
+        sql = """SELECT number, due_s, began_s, seen_s, ended_s, why FROM scheduled_runs WHERE collection = :name
+            UNION ALL SELECT number, NULL, began_s, seen_s, ended_s, why FROM crawl_runs WHERE collection = :name
+            ORDER BY number DESC LIMIT :limit"""
+        return self._read(sql, {"name": collection, "limit": limit})
 
     def points(self, collection: str, step_s: float, since_s: float) -> list[tuple[float, list[float | None]]]:
         """Return the points of a series after a time, oldest first, each with its time."""

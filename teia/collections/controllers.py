@@ -20,7 +20,8 @@ NO_TASK = DueTask(CrawlTask.NOTHING)
 class CollectionController:
     """State of one collection in the coordinator. `crawl` is its part of the current shift, if any.
 
-    `current_task` is the due run that `crawl` serves, until it has ended by itself. `is_requested`: a user wants a run.
+    `current_task` is the due run that `crawl` serves, until it has ended by itself; `is_in_run`: it belongs to a
+    schedule, whose runs are recorded by the coordinator. `is_requested`: a user wants a run.
     `is_over`: it needs nothing more from this process. `done_until_s`: its work until that time ended by itself.
     `commands` and `is_announced` are for the coordinator that follows standing commands (resident.py). `parked` is the
     error of the collection, if any: it is left alone until its settings change, a user requests it, or another process
@@ -35,6 +36,7 @@ class CollectionController:
     run: ScheduledRun | None = None
     crawl: Crawl | None = None
     current_task: DueTask | None = None
+    is_in_run: bool = False
     counts: RunCounts = field(default_factory=RunCounts)
     seconds: float = 0.0
     summary: Summary | None = None

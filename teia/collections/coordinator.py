@@ -417,6 +417,7 @@ class Coordinator:
         for controller, crawl in zip(running, crawler.crawls, strict=True):
             # Counts go on over all shifts of one task.
             controller.crawl, controller.current_task, crawl.counts = crawl, controller.due_task, controller.counts
+            controller.is_in_run = controller.due_task.task is not CrawlTask.CRAWL
         self.crawler = crawler
         self._park_failed(crawler)  # before changes are read: they may fix what failed
         tasks = {controller.name: (controller.due_task.task, controller.due_task.due_s) for controller in running}
@@ -430,6 +431,8 @@ class Coordinator:
                 controller.seconds += clock.ticks_s() - self._shift_began
                 controller.summary = summarize(controller.crawl, controller.seconds)
                 with suppress(DiskFull):
+                    if not controller.is_in_run:
+                        self._series.note_run(controller.crawl, clock.now_s())
                     self._note_progress(controller)
                     self._note_end(controller, clock.now_s())
                 controller.crawl = controller.current_task = controller.failed = None
@@ -542,7 +545,8 @@ class Coordinator:
             )
         elif controller.sound_crawl is not None:
             seconds = controller.seconds + self.clock.ticks_s() - self._shift_began
-            write_account(self.inbox, self._series, controller.sound_crawl, self.clock, seconds)
+            crawl, is_run = controller.sound_crawl, controller.is_in_run
+            write_account(self.inbox, self._series, crawl, self.clock, seconds, is_scheduled=is_run)
             self._note_progress(controller)
         else:
             why = Message("asked to") if controller.is_paused else ""

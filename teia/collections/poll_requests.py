@@ -236,6 +236,7 @@ async def serve_requests(crawler: Crawler, root: Root, clock: Clock) -> None:
         finally:
             for crawl in crawler.crawls:
                 with suppress(DiskFull):
+                    series.note_run(crawl, clock.now_s())
                     inbox.end(crawl.name)
 
 
@@ -250,13 +251,26 @@ async def announce(reports: CrawlReports, name: str, clock: Clock) -> None:
             return
 
 
-def write_account(reports: CrawlReports, series: SeriesWriter, crawl: Crawl, clock: Clock, seconds: float) -> None:
-    """Write a crawl's account and its current activity; on a full disk the last one stays until there is room."""
+def write_account(
+    reports: CrawlReports,
+    series: SeriesWriter,
+    crawl: Crawl,
+    clock: Clock,
+    seconds: float,
+    *,
+    is_scheduled: bool = False,
+) -> None:
+    """Write a crawl's account and its current activity; on a full disk the last one stays until there is room.
+
+    The run of a schedule has its own record (scheduled_runs.py).
+    """
     summary = summarize(crawl, seconds)
     account = {**asdict(summary), "live": crawl.live.account(crawl.queues.values(), clock, crawl.finished_hosts)}
     with suppress(DiskFull):
         reports.write_account(crawl.name, account, clock.now_s())
         series.note(summary, clock.now_s())
+        if not is_scheduled:
+            series.note_run(crawl, clock.now_s())
 
 
 async def reconfigure_crawl(

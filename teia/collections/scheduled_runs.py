@@ -90,8 +90,7 @@ class RunLog(ControlFile):
     def begin(self, collection: str, due_s: float, now_s: float) -> ScheduledRun:
         """Record that a run begins; from now on the start that was due then is served."""
         # The folder lock makes sure that one coordinator writes.
-        last = self.last(collection)
-        run = ScheduledRun(collection, 1 if last is None else last.number + 1, due_s, now_s, now_s)
+        run = ScheduledRun(collection, self.next_run_number(collection), due_s, now_s, now_s)
         sql = "INSERT INTO scheduled_runs (collection, number, due_s, began_s, seen_s) VALUES (?, ?, ?, ?, ?)"
         self._write(sql, (run.collection, run.number, run.due_s, run.began_s, run.seen_s))
         return run

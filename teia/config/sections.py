@@ -16,6 +16,10 @@ from teia.urls import DEFAULT_RULES, RULES, SLOTS
 ORDERS = ("breadth", "depth", "backlinks", "pagerank", "focused", "sydney", "fifo", "klwf", "lwf")
 """Orders of a host's new URLs; frontier/queue/order.py has them."""
 
+ARCHIVE = "archive"
+KINDS = ("search", ARCHIVE)
+"""Purposes of a collection."""
+
 POLICIES = (
     "psp", "psp-centred", "psp-aged", "mp2", "m-wolf", "uniform", "proportional", "cho", "edf", "azar",
     "lambda-crawl", "ebr", "index", "rate-update", "round-robin", "sampling", "user-centric",
@@ -30,6 +34,11 @@ class CollectionSettings:
     # Folders, web addresses and subjects of NATS contain the name.
     name: str = setting("main", "name of the collection and of its folder", matches=r"[a-z0-9][a-z0-9_-]{0,62}")
     seeds: tuple[str, ...] = setting((), "URLs where the crawl starts")
+    kind: str = setting(
+        "search",
+        "purpose of the collection; an archive also fetches what pages need to be shown, like `archive.requisites`",
+        choices=KINDS,
+    )
     order: str = setting(
         "breadth",
         "order in which the new URLs of a host are fetched",
@@ -623,12 +632,18 @@ class Config:
     public: PublicSettings = field(default_factory=PublicSettings)
     alerts: AlertSettings = field(default_factory=AlertSettings)
 
+    @property
+    def wants_requisites(self) -> bool:
+        """True if images, style sheets and scripts of pages are fetched: by the kind or by their own setting."""
+        return self.collection.kind == ARCHIVE or self.archive.requisites
+
 
 # ---- flags -----------------------------------------------------------------------------------------------------------
 
 FLAGS = {
     "cells": "collection.cells",
     "order": "collection.order",
+    "kind": "collection.kind",
     "max_pages": "limits.pages",
     "max_seconds": "limits.seconds",
     "max_depth": "scope.max_depth",

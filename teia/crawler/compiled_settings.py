@@ -175,7 +175,8 @@ def _encoded(config: Config) -> bytes:
     signals = (config.refresh.keep and config.refresh.signals) or bool(config.signals.websub)
     # Children need no budgets of hosts, of which there may be thousands.
     limits, courtesy = replace(config.limits, host_budgets=()), config.courtesy
-    sections = (config.scope, limits, config.parse, config.archive)
+    archive = replace(config.archive, requisites=config.wants_requisites)
+    sections = (config.scope, limits, config.parse, archive)
     wanted = (config.index.enabled, signals, config.refresh.keep)
     return encode(ReadSettings(*sections, courtesy.user_agent, courtesy.robots, *wanted))
 

@@ -11,6 +11,7 @@ trace           a URL's way through the roles of A1
 hosts           all hosts side by side; reasons why one is not finished
 host            everything about one host: feasibility, last requests
 host_budget     a host's part in the budget of all hosts, for previews
+runs            runs of a collection, each with its changes against the run before
 queue           what is fetched next; every waiting URL with the reason
 alerts          alerts of one crawl, and those that were dismissed
 sql_tables      the frontier as SQL tables

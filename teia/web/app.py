@@ -16,6 +16,7 @@ from teia.web.pages.collection import (
     add_urls,
     bulk,
     collections,
+    crawl_runs,
     data,
     edit,
     freshness,
@@ -28,7 +29,7 @@ from teia.web.pages.collection import (
 from teia.web.pages.collection import (
     hosts as collection_hosts,
 )
-from teia.web.pages.finding import capture, cdx_server, diff, feeds, memento, page, raw, search
+from teia.web.pages.finding import capture, capture_calendar, cdx_server, diff, feeds, memento, page, raw, search
 from teia.web.pages.inbound import indexnow, websub
 from teia.web.pages.lab import run_forms, runs
 from teia.web.pages.machine import api, cluster, figures, metrics
@@ -57,6 +58,7 @@ MODULES = (
     people,
     sign_in,
     capture,
+    capture_calendar,
     raw,
     memento,
     cdx_server,
@@ -66,6 +68,7 @@ MODULES = (
     websub,
     watches,
     reports,
+    crawl_runs,
     cluster,
     runs,
     run_forms,

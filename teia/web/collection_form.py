@@ -68,6 +68,7 @@ TEXT_FIELDS = {
     "zone": "schedule.zone",
     "until": "schedule.until",
     "order": "collection.order",
+    "kind": "collection.kind",
 }
 """Fields that hold the text of one setting."""
 CHECKBOXES = {
@@ -102,6 +103,7 @@ class Fields(BaseModel):
 
     name: str = ""
     seeds: str = ""
+    kind: str = ""
     scope: str = "sites"
     suffix: str = ""
     rule_do: list[str] = Field(default_factory=list)

@@ -121,7 +121,7 @@ def test_a_file_that_lacks_some_of_the_old_tables_is_migrated_too(tmp_path: Path
             assert [each.body.KIND for each in inbox.all_pending()] == ["visit"]
     assert "wishes" in tables(copy_before(path, 0)), "a copy of the file as it was"
     assert tables(path) - {"sqlite_sequence"} == {
-        "requests", "runs", "series", "dismissed", "standing_commands", "scheduled_runs"
+        "requests", "runs", "series", "dismissed", "standing_commands", "scheduled_runs", "crawl_runs"
     }  # fmt: skip
 
 

@@ -206,6 +206,8 @@ def test_requisites_are_fetched_when_requested_even_from_out_of_scope(tmp_path: 
     assert "a.test/style.css" not in plain.requested()
     faithful = crawl_web(web, tmp_path / "faithful", "a.test/", archive__requisites=True, scope__max_depth=1)
     assert {"a.test/style.css", "a.test/p.png", "cdn.other/x.js", "a.test/2"} <= set(faithful.requested())
+    archive = crawl_web(web, tmp_path / "archive", "a.test/", collection__kind="archive")
+    assert {"a.test/style.css", "a.test/p.png", "cdn.other/x.js"} <= set(archive.requested()), "by its kind alone"
 
 
 def heading_words(document: Document) -> dict[str, str]:

@@ -82,6 +82,19 @@ def test_a_collection_is_made_by_form_without_scripts_and_is_what_was_typed(web:
     assert client.get("/c/diario").status_code == 200
 
 
+def test_an_archive_is_chosen_in_the_form_which_says_what_it_fetches(web: Web) -> None:
+    client = web.client(Role.OPERATOR)
+    page = client.get("/c/new").text
+    assert "Archive: also the images and styles of pages, so that captures look like the pages" in page
+    assert re.search(r'value="search" checked', page)
+    assert send(web, client, kind="archive").status_code == 303
+    config = saved(web.installation.root, "diario").config
+    assert (config.collection.kind, config.archive.requisites, config.wants_requisites) == ("archive", False, True)
+    assert re.search(r'value="archive" checked', client.get("/c/diario/edit").text)
+    assert send(web, client, name="outro", kind="").status_code == 303
+    assert not saved(web.installation.root, "outro").config.wants_requisites
+
+
 def test_a_form_reads_back_what_it_saved(web: Web) -> None:
     """Whatever a collection is configured to, its form stands for the same."""
     client = web.client(Role.OPERATOR)

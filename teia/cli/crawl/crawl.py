@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from teia.cli.options import AsJson, ConfigFile, Data, NewName, RunMode
-from teia.config.sections import FLAGS, ORDERS, settings_of_flags
+from teia.config.sections import FLAGS, KINDS, ORDERS, settings_of_flags
 from teia.crawler.child import answer_reader
 from teia.errors import UsageError
 from teia.parse.children.spawn import ZygoteProcess
@@ -30,6 +30,9 @@ PerHost = Annotated[
     int | None, typer.Option(help="Parallel requests to one host; more than 1 only for hosts that are yours.")
 ]
 MaxHosts = Annotated[int | None, typer.Option(help="Maximum number of hosts crawled in parallel.")]
+Kind = Annotated[
+    str | None, typer.Option(help=f"Purpose: {' or '.join(KINDS)}; an archive also fetches images and style sheets.")
+]
 Requisites = Annotated[
     bool | None, typer.Option("--requisites", help="Fetch page requisites too: images, style sheets and scripts.")
 ]
@@ -74,6 +77,7 @@ def crawl(
     exclude: Excluded = None,
     per_host: PerHost = None,
     max_hosts: MaxHosts = None,
+    kind: Kind = None,
     requisites: Requisites = None,
     resolve: Resolve = None,
     dns: Dns = None,

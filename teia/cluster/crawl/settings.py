@@ -153,6 +153,8 @@ class CommandReceiver:
                 self._changing[1].cancel()
                 await asyncio.gather(self._changing[1], return_exceptions=True)
             with contextlib.suppress(DiskFull):
+                if self.requests.here is not None:
+                    series.note_run(self.requests.here.crawl, self._clock.now_s())
                 inbox.end(self._name)
             inbox.close()
             for subscription in subscriptions:

@@ -9,6 +9,7 @@ queue        next fetches, and the waiting URLs
 hosts        all hosts
 host         one host
 freshness    freshness of the captures
+crawl_runs   runs, and the changes of each
 reports      the papers' tables, and SQL
 data         disk use, audits, backup
 watches      subscriptions

@@ -1,0 +1,248 @@
+"""Runs of a collection: each with its duration, its size, and the pages that changed since the run before.
+
+A run is one crawl, by a schedule or by a command, from its start to its end. The record of runs has their times
+(collections/control_file.py), the fetch log has their requests. Requests between runs, of a crawl that keeps pages
+fresh, belong to no run, but the next run is compared with them.
+
+    new      the page was fetched for the first time
+    changed  its text, or else its body, differs from the capture of the runs before
+    gone     the server says that it is not there (404, 410), and it was there at its visit before
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from teia.clock import iso_utc
+from teia.collections.control_file import INTERRUPTED, CrawlReports
+from teia.errors import StoreError
+from teia.lib.message import Message
+from teia.store.root import Root
+from teia.views.reports.source import Source, open_source
+
+RUNNING = "running"
+SHOWN_RUNS = 100
+SHOWN_ROWS = 200
+REPORT_LAG_S = 5.0
+FAR_S = 32_503_680_000.0
+"""The year 3000: the end of a run that has not ended."""
+
+
+class RunPart(StrEnum):
+    """Part of a run's requests: those that changed something, those that failed, or all."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    GONE = "gone"
+    FAILED = "failed"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """Times of one run; `ended_s` is None while it runs, `due_s` is None if no schedule or command set its time."""
+
+    number: int
+    due_s: float | None
+    began_s: float
+    seen_s: float
+    ended_s: float | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One run. `state` is `running` or the reason of its end; `bytes` were received, `archive_bytes` written.
+
+    `pages` are URLs whose last answer in the run was the page or 304; of these `new` were fetched for the first time
+    and `changed` differ from the capture before. `gone` were there before, `failed` are URLs without a usable answer.
+    """
+
+    number: int
+    state: str
+    began: str
+    ended: str | None
+    seconds: float
+    requests: int
+    pages: int
+    new: int
+    changed: int
+    gone: int
+    failed: int
+    bytes: int
+    archive_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRequest:
+    """One request of a run: its last answer for a URL, or a line of its log."""
+
+    time: str
+    outcome: str
+    url: str
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetail:
+    """One run with the first `shown` rows of one part of it; `sql` selects all its requests."""
+
+    run: RunSummary
+    part: RunPart
+    rows: tuple[LoggedRequest, ...]
+    shown: int
+    sql: str
+
+
+class NoSuchRun(StoreError):
+    """Raised for a number that no run of the collection has."""
+
+
+_IN_RUNS = """
+WITH of_run AS (
+    SELECT CASE WHEN runs.number IS NULL THEN 0.0 WHEN started > runs.until THEN runs.number + 0.5
+            ELSE runs.number END AS run, fetches.*,
+        status BETWEEN 200 AND 299 OR status = 304 AS there, coalesce(text_digest, digest) AS content
+    FROM fetches ASOF LEFT JOIN runs ON fetches.started >= runs.began
+    WHERE kind NOT IN ('robots', 'probe')
+), last AS (
+    SELECT run, url, arg_max(there, started) AS there, arg_max(outcome, started) AS outcome,
+        arg_max(content, started) FILTER (content IS NOT NULL AND there) AS content, max(started) AS started,
+        arg_max(bytes, started) AS bytes, arg_max(ended, started) AS ended
+    FROM of_run GROUP BY run, url
+), compared AS (
+    SELECT *, coalesce(max(there::INT) OVER before, 0) = 1 AS was_known, lag(there) OVER pages AS was_there,
+        last_value(content IGNORE NULLS) OVER before AS content_before
+    FROM last
+    WINDOW pages AS (PARTITION BY url ORDER BY run),
+        before AS (PARTITION BY url ORDER BY run ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+), judged AS (
+    SELECT run, url, started, ended, outcome, bytes, there,
+        there AND NOT was_known AS is_new,
+        there AND was_known AND content IS NOT NULL AND content_before IS NOT NULL AND content <> content_before
+            AS is_changed,
+        outcome IN ('404', '410', 'gone') AND coalesce(was_there, false) AS is_gone,
+        NOT there AND outcome NOT IN ('404', '410', 'gone') AND NOT outcome LIKE '3__' AS is_failed
+    FROM compared
+)
+"""
+_COUNTS = (
+    _IN_RUNS
+    + """
+SELECT run, sum(there::INT), sum(is_new::INT), sum(is_changed::INT), sum(is_gone::INT), sum(is_failed::INT)
+FROM judged GROUP BY run
+"""
+)
+_SIZES = (
+    _IN_RUNS
+    + """
+SELECT run, count(*), sum(bytes), sum(coalesce(warc_length, 0)) FROM of_run GROUP BY run
+"""
+)
+_CONDITIONS = {
+    RunPart.NEW: "is_new",
+    RunPart.CHANGED: "is_changed",
+    RunPart.GONE: "is_gone",
+    RunPart.FAILED: "is_failed",
+}
+
+
+def recorded_runs(root: Root, collection: str, limit: int = SHOWN_RUNS) -> list[RunRecord]:
+    """Return the last runs of a collection, newest first. An open run without a process ended when it was last seen."""
+    with CrawlReports(root.control) as reports:
+        found = [RunRecord(*row) for row in reports.recorded_runs(collection, limit)]
+        is_running = bool(found) and reports.running_crawl(collection) is not None
+    return [each if is_running and index == 0 else _closed(each) for index, each in enumerate(found)]
+
+
+def _closed(run: RunRecord) -> RunRecord:
+    if run.ended_s is not None:
+        return run
+    return RunRecord(run.number, run.due_s, run.began_s, run.seen_s, run.seen_s, INTERRUPTED)
+
+
+def run_summaries(root: Root, collection: str, now_s: float) -> list[RunSummary]:
+    """Return the last runs of a collection with their counts, newest first."""
+    runs = recorded_runs(root, collection)
+    if not runs:
+        return []
+    with open_source(root, collection) as source:
+        return _summarize(source, runs, now_s)
+
+
+def run_detail(root: Root, collection: str, number: int, now_s: float, part: RunPart = RunPart.ALL) -> RunDetail:
+    """Return one run and the first rows of a part of it; the newest requests first, for changes the order of URLs."""
+    runs = recorded_runs(root, collection)
+    if not any(each.number == number for each in runs):
+        raise NoSuchRun(Message("{collection} has no run {n}", collection=collection, n=number))
+    with open_source(root, collection) as source:
+        summary = next(each for each in _summarize(source, runs, now_s) if each.number == number)
+        return RunDetail(summary, part, _rows(source, number, part), SHOWN_ROWS, _sql(runs, number))
+
+
+def _summarize(source: Source, runs: Sequence[RunRecord], now_s: float) -> list[RunSummary]:
+    _add_runs(source, runs)
+    counts = {row[0]: [int(value or 0) for value in row[1:]] for row in source.log.query(_COUNTS).rows}
+    sizes = {row[0]: [int(value or 0) for value in row[1:]] for row in source.log.query(_SIZES).rows}
+    return [_summary(run, counts.get(run.number, [0] * 5), sizes.get(run.number, [0] * 3), now_s) for run in runs]
+
+
+def _add_runs(source: Source, runs: Sequence[RunRecord]) -> None:
+    rows = [(float(each.number), _moment(each.began_s), _moment(_until_s(each))) for each in runs]
+    source.log.add_table("runs", ("number", "began", "until"), rows)
+
+
+def _moment(at_s: float) -> datetime:
+    return datetime.fromtimestamp(at_s, UTC)
+
+
+def _until_s(run: RunRecord) -> float:
+    """Return the time of a run's last request; the last report of a run that died is a moment older."""
+    if run.ended_s is None:
+        return FAR_S
+    return run.ended_s + (REPORT_LAG_S if run.why == INTERRUPTED else 0.0)
+
+
+def _summary(run: RunRecord, counts: Sequence[int], sizes: Sequence[int], now_s: float) -> RunSummary:
+    pages, new, changed, gone, failed = counts
+    requests, received, archived = sizes
+    return RunSummary(
+        number=run.number,
+        state=run.why or RUNNING,
+        began=iso_utc(run.began_s),
+        ended=None if run.ended_s is None else iso_utc(run.ended_s),
+        seconds=round(max(0.0, (now_s if run.ended_s is None else run.ended_s) - run.began_s), 3),
+        requests=requests,
+        pages=pages,
+        new=new,
+        changed=changed,
+        gone=gone,
+        failed=failed,
+        bytes=received,
+        archive_bytes=archived,
+    )
+
+
+def _rows(source: Source, number: int, part: RunPart) -> tuple[LoggedRequest, ...]:
+    where = _CONDITIONS.get(part)
+    table, order = ("of_run", "started DESC") if where is None else ("judged", "url")
+    sql = f"""{_IN_RUNS} SELECT started, outcome, url, bytes, epoch(ended) - epoch(started) FROM {table}
+        WHERE run = {int(number)} AND {where or "true"} ORDER BY {order} LIMIT {SHOWN_ROWS}"""  # noqa: S608  # our own
+    return tuple(_request(*row) for row in source.log.query(sql, SHOWN_ROWS).rows)
+
+
+def _request(started: datetime, outcome: str, url: str, size: Any, seconds: Any) -> LoggedRequest:
+    return LoggedRequest(iso_utc(started.timestamp()), outcome, url, int(size or 0), round(float(seconds or 0.0), 3))
+
+
+def _sql(runs: Sequence[RunRecord], number: int) -> str:
+    """Return the SQL for all requests of a run."""
+    began = {each.number: each.began_s for each in runs}
+    later = [at for other, at in began.items() if other > number]
+    until = f" AND started < '{iso_utc(min(later))}'" if later else ""
+    return f"SELECT * FROM fetches WHERE started >= '{iso_utc(began[number])}'{until} ORDER BY started"  # noqa: S608

@@ -1,0 +1,60 @@
+"""Runs: the times that crawls record, and their changes against the run before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from teia.clock import WallClock
+from teia.collections.control_file import CrawlReports
+from teia.store.root import open_root
+from teia.views.runs import NoSuchRun, RunPart, run_detail, run_summaries
+from tests.crawler.webs import ScriptedWeb, crawl_web, html
+
+
+def test_a_run_counts_what_is_new_changed_and_gone_since_the_run_before(tmp_path: Path) -> None:
+    pages = {
+        "/": html("/same", "/other", "/gone", text="The start."),
+        "/same": html(text="This text stays."),
+        "/other": html(text="First text."),
+        "/gone": html(text="This page goes."),
+    }
+    web = ScriptedWeb({"x.test": pages})
+    first = crawl_web(web, tmp_path, "x.test/", meanwhile=lambda _: None)
+    pages["/other"] = html(text="Second text.")
+    pages["/"] = html("/same", "/other", "/gone", "/new", text="The start.")
+    pages["/new"] = html(text="This page is new.")
+    del pages["/gone"]
+    crawl_web(web, tmp_path, port=first.port, again=True, meanwhile=lambda _: None)
+
+    root, now_s = open_root(tmp_path / "data"), WallClock().now_s()
+    second, one = run_summaries(root, "main", now_s)
+    assert (one.number, one.state, one.requests, one.pages) == (1, "finished", 4, 4)
+    assert (one.new, one.changed, one.gone, one.failed) == (4, 0, 0, 0)
+    assert (second.number, second.pages, second.new, second.gone) == (2, 4, 1, 1)
+    changed = run_detail(root, "main", 2, now_s, RunPart.CHANGED)
+    # The start page has one more link, and with it one more word.
+    assert [each.url.rpartition("/")[2] for each in changed.rows] == ["", "other"]
+    assert second.changed == 2
+    (gone,) = run_detail(root, "main", 2, now_s, RunPart.GONE).rows
+    assert (gone.outcome, gone.url.rpartition("/")[2]) == ("404", "gone")
+    assert len(run_detail(root, "main", 1, now_s).rows) == 4
+    assert one.bytes > 0
+    assert one.archive_bytes > 0
+    with pytest.raises(NoSuchRun, match="main has no run 7"):
+        run_detail(root, "main", 7, now_s)
+
+
+def test_a_run_whose_process_died_ended_when_it_was_last_seen(tmp_path: Path) -> None:
+    data = crawl_web(ScriptedWeb({"x.test": {"/": html()}}), tmp_path, "x.test/").data
+    root = open_root(data)
+    with CrawlReports(root.control) as reports:
+        assert reports.begin_run("main", 100.0) == 1
+        reports.note_run("main", 1, 150.0)
+    (dead,) = run_summaries(root, "main", 500.0)
+    assert (dead.state, dead.seconds) == ("interrupted", 50.0)
+    with CrawlReports(root.control) as reports:
+        # The next one closes it.
+        assert reports.begin_run("main", 200.0) == 2
+        assert reports.recorded_runs("main", 10)[1][1:] == (None, 100.0, 150.0, 150.0, "interrupted")
