@@ -13,6 +13,7 @@ host            everything about one host: feasibility, last requests
 host_budget     a host's part in the budget of all hosts, for previews
 runs            runs of a collection, each with its changes against the run before
 queue           what is fetched next; every waiting URL with the reason
+activity        requests over time, by the class of their answer
 alerts          alerts of one crawl, and those that were dismissed
 sql_tables      the frontier as SQL tables
 sql_child       SQL in a killable child, with hard limits

@@ -78,7 +78,7 @@ class RunSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedRequest:
+class RequestOfRun:
     """One request of a run: its last answer for a URL, or a line of its log."""
 
     time: str
@@ -94,7 +94,7 @@ class RunDetail:
 
     run: RunSummary
     part: RunPart
-    rows: tuple[LoggedRequest, ...]
+    rows: tuple[RequestOfRun, ...]
     shown: int
     sql: str
 
@@ -228,7 +228,7 @@ def _summary(run: RunRecord, counts: Sequence[int], sizes: Sequence[int], now_s:
     )
 
 
-def _rows(source: Source, number: int, part: RunPart) -> tuple[LoggedRequest, ...]:
+def _rows(source: Source, number: int, part: RunPart) -> tuple[RequestOfRun, ...]:
     where = _CONDITIONS.get(part)
     table, order = ("of_run", "started DESC") if where is None else ("judged", "url")
     sql = f"""{_IN_RUNS} SELECT started, outcome, url, bytes, epoch(ended) - epoch(started) FROM {table}
@@ -236,8 +236,8 @@ def _rows(source: Source, number: int, part: RunPart) -> tuple[LoggedRequest, ..
     return tuple(_request(*row) for row in source.log.query(sql, SHOWN_ROWS).rows)
 
 
-def _request(started: datetime, outcome: str, url: str, size: Any, seconds: Any) -> LoggedRequest:
-    return LoggedRequest(iso_utc(started.timestamp()), outcome, url, int(size or 0), round(float(seconds or 0.0), 3))
+def _request(started: datetime, outcome: str, url: str, size: Any, seconds: Any) -> RequestOfRun:
+    return RequestOfRun(iso_utc(started.timestamp()), outcome, url, int(size or 0), round(float(seconds or 0.0), 3))
 
 
 def _sql(runs: Sequence[RunRecord], number: int) -> str:

@@ -7,15 +7,16 @@ has its numbers in a table below. Missing measurements leave a gap in a line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil, floor, log10
+from typing import Any
 
 from markupsafe import Markup
 
 from teia.web.charts.scales import Axis, Point, pieces, round_up
-from teia.web.language.numbers import DAY, Locale
+from teia.web.language.numbers import DAY, MINUTE, Locale
 
 LABEL = 24
 """Half the width of a time label below an axis."""
@@ -26,6 +27,9 @@ NAME_CHARS = 12
 
 TABLE_ROWS = 100
 """Most rows of a table; longer ones are thinned. The CSV and the JSON have all rows."""
+
+READOUT = Markup('<span class="readout" hidden="" aria-hidden="true"></span>')
+"""Place beside a title where charts.js shows the values below the pointer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,16 @@ class Bar:
     mark: float | None = None
 
 
+def points_from(rows: Iterable[Mapping[str, Any]], value: str) -> list[Point]:
+    """Return a column of rows that have a `start` as the points of a line."""
+    return [(datetime.fromisoformat(row["start"]).timestamp(), row[value]) for row in rows]
+
+
+def stacks_from(rows: Iterable[Mapping[str, Any]], values: Sequence[str]) -> list[tuple[float, list[float]]]:
+    """Return some columns of rows that have a `start` as stacked columns."""
+    return [(datetime.fromisoformat(row["start"]).timestamp(), [row[each] for each in values]) for row in rows]
+
+
 class Charts:
     """Chart drawing in one language; templates use it as `charts`."""
 
@@ -108,12 +122,18 @@ class Charts:
         y: tuple[float, float] | None = None,
         digits: int | None = None,
         share: bool = False,
+        span: tuple[float, float] | None = None,
+        shown: Callable[[float], str] | None = None,
     ) -> Markup:
-        """Draw series over time, each named at its end, from 0 unless `y` is given. `share`: values are parts of 1."""
+        """Draw series over time, each named at its end, from 0 unless `y` is given. `share`: values are parts of 1.
+
+        `span` are the times at the ends of the axis, the same for all charts of a page. `shown` formats the values.
+        """
         times = [x for line in series for x, _ in line.points] or [0.0]
         low, high = y or (0.0, round_up(value for line in series for _, value in line.points))
-        across, up = Axis(min(times), max(times), kind="time"), Axis(low, high, unit)
-        show = self._formatter(up, digits, share=share)
+        across = Axis(*(span or (min(times), max(times))), kind="time")
+        up = Axis(low, high, unit, is_whole=digits == 0)
+        show = shown or self._formatter(up, digits, share=share)
 
         def draw(frame: ChartFrame) -> Markup:
             scale = _make_scale(frame, across, up)
@@ -122,8 +142,10 @@ class Charts:
             return Markup("").join([*parts, *_names(frame, series, scale)])
 
         rows = [[each, *values] for each, *values in _by_time(series)]
-        table = self._table([self.gettext("time"), *(line.name for line in series)], rows, show)
-        return self._figure(name, title, finding, draw, table)
+        table = self._table(
+            [self.gettext("time"), *(line.name for line in series)], rows, show, [row[0] for row in rows]
+        )
+        return self._figure(name, title, finding, draw, table, across=across)
 
     def curves(
         self,
@@ -152,9 +174,11 @@ class Charts:
             parts += _key(frame, series) if is_long else _names(frame, series, scale)
             return Markup("").join([*parts, _text(frame.x1, frame.height + 10, across, "end")])
 
-        rows = [[self._short(each or 0.0), *values] for each, *values in _by_time(series)]
-        table = self._table([across or "x", *(line.name for line in series)], rows, self._short)
-        return self._figure(name, title, finding, draw, table, height)
+        found = _by_time(series)
+        rows = [[self._short(each or 0.0), *values] for each, *values in found]
+        head = [across or "x", *(line.name for line in series)]
+        table = self._table(head, rows, self._short, [row[0] for row in found])
+        return self._figure(name, title, finding, draw, table, height, along)
 
     def bars(
         self, name: str, title: str, finding: str, bars: Sequence[Bar], mark: str = "", *, share: bool = False
@@ -220,13 +244,26 @@ class Charts:
         return self._figure(name, title, finding, draw, table, height=56 + 20 * len(parts))
 
     def columns(
-        self, name: str, title: str, finding: str, bins: Sequence[tuple[float, Sequence[float]]], of: Sequence[BarPart]
+        self,
+        name: str,
+        title: str,
+        finding: str,
+        bins: Sequence[tuple[float, Sequence[float]]],
+        of: Sequence[BarPart],
+        unit: str = "",
+        *,
+        step_s: float = 0.0,
+        span: tuple[float, float] | None = None,
     ) -> Markup:
-        """Draw stacked columns over time: parts of 1, named at the right. `of` gives names and looks."""
+        """Draw stacked columns over time, named at the right: parts of 1, or counts if there is a `unit`.
+
+        `of` gives names and looks, `step_s` the width of a column, `span` the ends of the axis.
+        """
         times = [at for at, _ in bins] or [0.0]
-        step = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else 1.0
-        across, up = Axis(times[0], times[-1] + step, kind="time"), Axis(0.0, 1.0)
-        show = self._formatter(up, 0, share=True)
+        step = step_s or ((times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else 1.0)
+        across = Axis(*(span or (times[0], times[-1] + step)), kind="time")
+        up = Axis(0.0, round_up(sum(values) for _, values in bins), unit, is_whole=True) if unit else Axis(0.0, 1.0)
+        show = self._formatter(up, 0, share=not unit)
 
         def draw(frame: ChartFrame) -> Markup:
             scale = _make_scale(frame, across, up)
@@ -243,8 +280,9 @@ class Charts:
             return Markup("").join(drawn)
 
         rows = [[at, *shares] for at, shares in bins]
-        table = self._table([self.gettext("time"), *(part.name for part in of)], rows, show)
-        return self._figure(name, title, finding, draw, table)
+        head = [self.gettext("time"), *(part.name for part in of)]
+        table = self._table(head, rows, show, [at + step / 2 for at in times] if bins else ())
+        return self._figure(name, title, finding, draw, table, across=across)
 
     def histogram(
         self, name: str, title: str, finding: str, bins: Sequence[tuple[float, float, float]], unit: str
@@ -303,33 +341,52 @@ class Charts:
     # ---- common parts -----------------------------------------------------------------------------------------------
 
     def _figure(
-        self, name: str, title: str, finding: str, draw: Callable[[ChartFrame], Markup], table: Markup, height: int = 0
+        self,
+        name: str,
+        title: str,
+        finding: str,
+        draw: Callable[[ChartFrame], Markup],
+        table: Markup,
+        height: int = 0,
+        across: Axis | None = None,
     ) -> Markup:
+        """Put drawings and table together; `across` is the axis along which charts.js shows the values of the table."""
         drawn = [
             Markup(
                 # The frame's name is part of the ids: both drawings are in one page.
-                '<svg class="{}" viewBox="0 0 {} {}" role="img" aria-labelledby="{n}-t {n}-d">'
+                '<svg class="{}" viewBox="0 0 {} {}" role="img" aria-labelledby="{n}-t {n}-d"{}>'
                 '<title id="{n}-t">{}</title><desc id="{n}-d">{}</desc>{}</svg>'
             ).format(
-                frame.name, frame.width, height or frame.height, title, finding, draw(frame), n=f"{name}-{frame.name}"
+                frame.name, frame.width, height or frame.height, _hover(frame, across), title, finding, draw(frame),
+                n=f"{name}-{frame.name}",
             )
             for frame in FRAMES
-        ]
+        ]  # fmt: skip
         details = Markup('<details class="as-table"><summary>{}</summary>{}</details>').format(
             self.gettext("Show as table"), table
         )
-        caption = Markup("<figcaption>{}</figcaption>").format(title)
+        caption = Markup("<figcaption>{}{}</figcaption>").format(title, "" if across is None else READOUT)
         return Markup('<figure class="chart" id="{}">{}{}{}</figure>').format(
             name, caption, Markup("").join(drawn), details
         )
 
-    def _table(self, head: Sequence[str], rows: Sequence[Sequence[object]], show: Callable[[float], str]) -> Markup:
+    def _table(
+        self,
+        head: Sequence[str],
+        rows: Sequence[Sequence[object]],
+        show: Callable[[float], str],
+        across: Sequence[float | None] = (),
+    ) -> Markup:
+        """Make the table behind a chart; `across` are the places of its rows on the chart's axis."""
         # Every n-th row, so that the table covers the whole range.
         every = max(1, ceil(len(rows) / TABLE_ROWS))
         cells = Markup("").join(Markup('<th scope="col">{}</th>').format(each) for each in head)
+        places = [Markup(' data-x="{}"').format(_plain_number(at)) for at in across] or [Markup("")] * len(rows)
         lines = Markup("").join(
-            Markup("<tr>{}</tr>").format(Markup("").join(self._cell(value, at, show) for at, value in enumerate(row)))
-            for row in rows[::every]
+            Markup("<tr{}>{}</tr>").format(
+                place, Markup("").join(self._cell(value, at, show) for at, value in enumerate(row))
+            )
+            for place, row in list(zip(places, rows, strict=True))[::every]
         )
         return Markup(
             '<div class="scroll" tabindex="0"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>'
@@ -393,6 +450,19 @@ class Charts:
 
     def _plain(self, value: float) -> str:
         return self._locale.number(value, 0 if value >= 1 else min(6, -floor(log10(value or 1.0))))
+
+
+def _plain_number(value: float | None) -> str:
+    """Write a number for charts.js, without digits that no pixel shows."""
+    return f"{value or 0.0:.10g}"
+
+
+def _hover(frame: ChartFrame, across: Axis | None) -> Markup:
+    """Return the attributes by which charts.js finds the value below the pointer."""
+    if across is None:
+        return Markup("")
+    ends = (_plain_number(across.low), _plain_number(across.high), frame.left, frame.x1, frame.top, frame.y1)
+    return Markup(' data-axis="{}" data-ends="{} {} {} {} {} {}"').format(across.kind, *ends)
 
 
 # ---- shapes ---------------------------------------------------------------------------------------------------------
@@ -484,10 +554,10 @@ def _text(x: float, y: float, text: str, style: str = "") -> Markup:
 
 def _time_text(x: float, y: float, at_s: float, axis: Axis) -> Markup:
     """Write an instant below an axis, in UTC; charts.js converts it to the reader's time zone."""
-    at = datetime.fromtimestamp(at_s, UTC)
-    days = axis.high - axis.low > 1.5 * DAY
-    shown = f"{at:%d/%m}" if days else f"{at:%H:%M}"
+    at, length_s = datetime.fromtimestamp(at_s, UTC), axis.high - axis.low
+    form = "day" if length_s > 1.5 * DAY else "time" if length_s >= 3 * MINUTE else "second"
+    shown = {"day": f"{at:%d/%m}", "time": f"{at:%H:%M}", "second": f"{at:%H:%M:%S}"}[form]
     iso = at.isoformat(timespec="seconds")
     return Markup('<text x="{}" y="{}" class="middle" data-time="{}" data-form="{}">{}</text>').format(
-        x, y, iso, "day" if days else "time", shown
+        x, y, iso, form, shown
     )

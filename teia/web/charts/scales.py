@@ -12,7 +12,8 @@ from teia.web.language.numbers import DAY, HOUR, MINUTE
 Point = tuple[float, float | None]
 Kind = Literal["linear", "log", "time"]
 TIME_STEPS_S = tuple(
-    [MINUTE * n for n in (1, 2, 5, 10, 15, 30)]
+    [5.0, 10.0, 15.0, 30.0]
+    + [MINUTE * n for n in (1, 2, 5, 10, 15, 30)]
     + [HOUR * n for n in (1, 2, 3, 6, 12)]
     + [DAY * n for n in (1, 2, 5, 10)]
 )
@@ -20,12 +21,13 @@ TIME_STEPS_S = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a chart."""
+    """One axis of a chart; `is_whole`: its ticks are whole numbers, as for counts."""
 
     low: float
     high: float
     label: str = ""
     kind: Kind = "linear"
+    is_whole: bool = False
 
     def position(self, value: float, begin: float, end: float) -> float:
         """Return the coordinate of a value between `begin` and `end`."""
@@ -37,17 +39,19 @@ class Axis:
         return round(begin + min(max(share, 0.0), 1.0) * (end - begin), 1)
 
     def ticks(self, count: int) -> list[float]:
-        return {"linear": linear_ticks, "log": log_ticks, "time": time_ticks}[self.kind](self.low, self.high, count)
+        if self.kind == "linear":
+            return linear_ticks(self.low, self.high, count, 1.0 if self.is_whole else 0.0)
+        return {"log": log_ticks, "time": time_ticks}[self.kind](self.low, self.high, count)
 
 
-def linear_ticks(low: float, high: float, count: int) -> list[float]:
-    """Return about `count` round numbers in a range, 1, 2 or 5 times a power of ten apart."""
+def linear_ticks(low: float, high: float, count: int, least: float = 0.0) -> list[float]:
+    """Return about `count` round numbers in a range, 1, 2 or 5 times a power of ten apart, and `least` at least."""
     if not high > low:
         return [low]
     rough = (high - low) / max(1, count)
     power = 10.0 ** floor(log10(rough))
     # The margins absorb rounding: 0.3 / 0.1 is 2.9999999999999996.
-    step = next(power * each for each in (1, 2, 5, 10) if power * each >= rough * 0.999)
+    step = max(least, next(power * each for each in (1, 2, 5, 10) if power * each >= rough * 0.999))
     first = ceil(low / step - 1e-9)
     return [round(number * step, 10) for number in range(first, floor(high / step + 1e-9) + 1)]
 
@@ -60,7 +64,7 @@ def log_ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def time_ticks(low: float, high: float, count: int) -> list[float]:
-    """Return whole minutes, hours or days in UTC."""
+    """Return whole seconds, minutes, hours or days in UTC."""
     step = next((each for each in TIME_STEPS_S if (high - low) / each <= count), 30 * DAY)
     return [number * step for number in range(ceil(low / step), floor(high / step) + 1)]
 

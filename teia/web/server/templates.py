@@ -34,7 +34,7 @@ from teia.version import __version__
 from teia.views.reports.catalogue import unit_of
 from teia.web.access.roles import Role, TokenScope
 from teia.web.background.lab import findings
-from teia.web.charts.charts import Bar, BarPart, Charts, Line
+from teia.web.charts.charts import Bar, BarPart, Charts, Line, points_from, stacks_from
 from teia.web.language.numbers import LOCALES, Locale
 from teia.web.language.translate import Translator, translator_for
 from teia.web.server.auth import Visitor
@@ -89,6 +89,8 @@ class Renderer:
             "Line": Line,
             "Part": BarPart,
             "Bar": Bar,
+            "points_from": points_from,
+            "stacks_from": stacks_from,
         }
         orders = (*ORDERS, *extension_names(extensions.ORDERS))
         environment.globals |= {"unit_of": unit_of, "zones": zones, "orders": orders, "findings": findings}

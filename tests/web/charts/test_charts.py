@@ -122,3 +122,25 @@ def test_long_tables_are_thinned_and_empty_charts_are_drawn() -> None:
         assert parsed(empty).find(".//svg") is not None
     assert CHARTS.spark([(0, 1)], "x") == ""
     assert "<polyline" in CHARTS.spark(POINTS, "x")
+
+
+def test_a_chart_over_time_says_where_its_values_are_and_counts_have_whole_ticks() -> None:
+    chart = CHARTS.lines("a", "T", "F", [Line("one", POINTS)], digits=0, span=(1_700_000_000.0, 1_700_003_600.0))
+    wide = parsed(chart).find(".//svg[@class='wide']")
+    assert wide is not None
+    assert wide.attrib["data-ends"].split()[:2] == ["1700000000", "1700003600"]
+    assert [row.attrib["data-x"] for row in parsed(chart).findall(".//tbody/tr")][:2] == ["1700000000", "1700000060"]
+    few = CHARTS.lines("a", "T", "F", [Line("one", [(0.0, 0.0), (20.0, 1.0)])], digits=0)
+    labels = [each.text for each in parsed(few).findall(".//svg[@class='wide']/text[@class='end']")]
+    assert labels == ["0", "1"]
+    # Twenty seconds have more than one tick.
+    assert len(re.findall(r'data-form="second"', few)) > 4
+
+
+def test_columns_can_be_counts() -> None:
+    bins = [(0.0, [3, 1]), (60.0, [0, 2])]
+    chart = CHARTS.columns("c", "T", "F", bins, [BarPart("ok", 0), BarPart("no", 0, "s2")], "requests", step_s=60)
+    root = parsed(chart)
+    heights = [float(each.attrib["height"]) for each in root.findall(".//svg[@class='wide']/rect")]
+    assert heights[0] == pytest.approx(3 * heights[1], abs=0.2)
+    assert "requests" in chart

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,7 @@ from teia.lib.message import decoded, encoded
 from teia.views.reports.source import open_source
 from teia.web.access.roles import Role
 from teia.web.charts.scales import Point, axis_limits
+from teia.web.charts.windows import WINDOWS_S, Window, span_of, step_of
 from teia.web.pages.collection.monitor import account_of
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import InstallationDep, PageRoutes
@@ -29,14 +30,12 @@ FRESH_S = 30.0
 HOSTS = 1_000
 SHOWN = 50
 MEASURED_POINTS = 60
+LEAST_POINTS = 4
 LEAST_SPAN = 0.1
 """Least span of the chart's axis; on a smaller one, small differences would look large."""
 
 ESTIMATES = ("fresh", "fresh_error", "possible", "best", "best_error", "uniform")
 """Fields of the report that say little before enough pages were revisited."""
-
-Window = Literal["15min", "24h", "7d", "30d"]
-WINDOWS_S: dict[str, float] = {"15min": 900.0, "24h": 86_400.0, "7d": 7 * 86_400.0, "30d": 30 * 86_400.0}
 
 
 class HostShares(NamedTuple):
@@ -120,6 +119,7 @@ class FreshnessView:
     notes: list[str]
     policy: PolicyView
     window: str
+    span: tuple[float, float]
     series: list[tuple[float, float | None, float | None]]
     truth: list[tuple[float, float]]
 
@@ -187,8 +187,9 @@ def by_host(installation: Installation, collection: str) -> dict[str, HostShares
     return {row.host: HostShares(row.fresh, row.best, row.possible) for row in found.value.rows}
 
 
-def freshness(installation: InstallationDep, collection: str, window: Window = "24h") -> FreshnessView:
+def freshness(installation: InstallationDep, collection: str, window: Window | None = None) -> FreshnessView:
     """Return the freshness of the captures, the best possible, and the causes of the difference."""
+    window = window or _covering_window(installation, collection)
     found = report_of(installation, collection)
     report, settings = found.value, installation.config(collection).refresh
     is_enough = report.visited_again >= ENOUGH and report.fresh is not None
@@ -214,9 +215,18 @@ def freshness(installation: InstallationDep, collection: str, window: Window = "
             budget=copy_fields(BudgetView, report.budget) if report.budget is not None else None,
         ),
         window=window,
+        span=span_of(window, installation.clock.now_s()),
         series=series_of(installation, collection, window),
         truth=_truth(installation, collection, window),
     )
+
+
+def _covering_window(installation: Installation, collection: str) -> Window:
+    """Return the default range: a day, or 15 minutes while a day has too few points for a line."""
+    with CrawlReports(installation.root.control) as reports:
+        has_fine = bool(points_of(reports, collection, FINE_S, 0.0))
+        coarse = points_of(reports, collection, COARSE_S, installation.clock.now_s() - WINDOWS_S["24h"])
+    return "15min" if has_fine and len(coarse) < LEAST_POINTS else "24h"
 
 
 def _truth(installation: Installation, collection: str, window: str) -> list[tuple[float, float]]:
@@ -237,7 +247,7 @@ def series_of(
     installation: Installation, collection: str, window: str
 ) -> list[tuple[float, float | None, float | None]]:
     """Return the history of fresh and possible, for times at which a crawl kept pages fresh."""
-    step_s = FINE_S if window == "15min" else COARSE_S
+    step_s = step_of(window)
     with CrawlReports(installation.root.control) as reports:
         points = points_of(reports, collection, step_s, installation.clock.now_s() - WINDOWS_S[window])
     series: list[tuple[float, float | None, float | None]] = []

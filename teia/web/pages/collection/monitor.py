@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Literal
@@ -39,6 +40,7 @@ from teia.views.alerts import (
 )
 from teia.views.hosts import HostTable, host_table
 from teia.web.access.roles import Role
+from teia.web.charts.windows import WINDOWS_S, Window, span_of, step_of
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import API, ActionResult, InstallationDep, PageRoutes, VisitorDep
 from teia.web.server.templates import link
@@ -117,9 +119,10 @@ def table_of(installation: Installation, collection: str, patience_s: float | No
     return None if found is None else found.value
 
 
-def status(installation: InstallationDep, collection: str) -> dict[str, Any]:
+def status(installation: InstallationDep, collection: str, window: Window = "15min") -> dict[str, Any]:
     """Return the state of a crawl, its current activity, and its alerts. Keys of `teia status`, and more."""
-    return {**live_status(installation, collection), "series": series_of(installation, collection)}
+    chart = {"window": window, "span": span_of(window, installation.clock.now_s())}
+    return {**live_status(installation, collection), **chart, "series": series_of(installation, collection, window)}
 
 
 def live_status(installation: Installation, collection: str) -> dict[str, Any]:
@@ -142,12 +145,37 @@ def live_status(installation: Installation, collection: str) -> dict[str, Any]:
         "updated": iso_utc(run.updated_s if run is not None else points[-1].time_s if points else 0.0),
         "pages_per_s_now": _rate_now(points) if run is not None else 0.0,
         "finish": _estimate_finish(account, table, points, is_running=run is not None),
+        "cluster": _whole_cluster(installation, collection),
         "disk": {"free": round(disk.free, 4), "low": round(disk.low, 4)},
         "needs": [{**asdict(alert), "about": alert_subject(alert)} for alert in alerts],
         "dismissed": [
             {**asdict(alert), "about": each.about, "who": each.who, "time": iso_utc(each.time_s)}
             for alert, each in set_aside_alerts
         ],
+    }
+
+
+def _whole_cluster(installation: Installation, collection: str) -> dict[str, Any] | None:
+    """Return the sums over all nodes that crawl a collection; None if one machine crawls it alone.
+
+    The other numbers of the page are of this node: `urls_queued` counts the cells that it owns.
+    """
+    view = installation.cluster.view()
+    cells = view.cells_of(collection)
+    if len(view.nodes) < 2 or not cells:
+        return None
+    states = Counter(node.state for node in view.nodes)
+    return {
+        "here": view.here,
+        "nodes": len(view.nodes),
+        "dead": states["dead"],
+        "silent": states["silent"],
+        "pages_per_s": round(sum(node.pages_per_s or 0.0 for node in view.nodes), 2),
+        "cells": len(cells),
+        "cells_here": sum(cell.keeper == view.here for cell in cells),
+        "cells_without_owner": sum(cell.keeper is None for cell in cells),
+        "urls_known": sum(cell.urls for cell in cells),
+        "urls_queued": sum(cell.queued or 0 for cell in cells),
     }
 
 
@@ -254,11 +282,13 @@ def _estimate_finish(
     }
 
 
-def series_of(installation: Installation, collection: str) -> dict[str, list[list[float | None]]]:
-    """Return the last 15 minutes: requests per second, known and visited URLs, each with its time."""
-    points = _points(installation, collection)
+def series_of(installation: Installation, collection: str, window: str) -> dict[str, list[list[float | None]]]:
+    """Return a time range of requests per second, known and visited URLs, each with its time."""
+    step_s = step_of(window)
+    with CrawlReports(installation.root.control) as reports:
+        points = points_of(reports, collection, step_s, installation.clock.now_s() - WINDOWS_S[window])
     return {
-        "rate": [[at, None if rate is None else round(rate, 3)] for at, rate in rates_of(points, FINE_S)],
+        "rate": [[at, None if rate is None else round(rate, 3)] for at, rate in rates_of(points, step_s)],
         "known": [[each.time_s, each.known] for each in points],
         "visited": [[each.time_s, each.known - each.queued] for each in points],
     }

@@ -13,11 +13,13 @@ from teia.clock import iso_utc
 from teia.errors import QueryError, UsageError
 from teia.lib.message import Message, message_of
 from teia.store.fetchlog import MAX_SQL_CHARS, Rows
+from teia.views.activity import activity
 from teia.views.reports.catalogue import TOP, find_report
 from teia.views.reports.source import open_source
 from teia.views.sql_child import QueryLimits, run_query
 from teia.web import limits
 from teia.web.access.roles import Role
+from teia.web.charts.windows import WINDOWS_S, ReportWindow
 from teia.web.server.auth import Refused
 from teia.web.server.installation import Installation, UnknownCollection
 from teia.web.server.json_routes import API, InstallationDep, PageRoutes, RedirectTo, csv_response
@@ -33,6 +35,9 @@ REPORT_SQL = {
     "hosts": "SELECT * FROM hosts ORDER BY urls DESC LIMIT 50",
     "links": "SELECT url, in_links, depth FROM pages ORDER BY in_links DESC LIMIT 50",
 }
+OVER_TIME = frozenset({"outcomes", "errors", "space"})
+"""Reports that also show requests over a time range."""
+
 Top = Annotated[int, Query(ge=1, le=1_000)]
 
 
@@ -104,8 +109,13 @@ def first_report(installation: InstallationDep, collection: str) -> dict[str, An
     raise RedirectTo(f"/c/{collection}/reports/outcomes")
 
 
-def report(installation: InstallationDep, collection: str, name: str, top: Top = TOP) -> dict[str, Any]:
-    """Return a report with the keys of `teia report NAME --json`, as counted at `counted`."""
+def report(
+    installation: InstallationDep, collection: str, name: str, top: Top = TOP, window: ReportWindow = "all"
+) -> dict[str, Any]:
+    """Return a report with the keys of `teia report NAME --json`, as counted at `counted`.
+
+    `activity` are the requests of the time range `window`; the other numbers are of the whole collection.
+    """
     installation.check(collection)
     try:
         report_of = find_report(name)
@@ -115,11 +125,14 @@ def report(installation: InstallationDep, collection: str, name: str, top: Top =
     def make() -> tuple[dict[str, Any], list[str]]:
         with open_source(installation.root, collection) as source:
             found = asdict(report_of(source, top))
+            if name in OVER_TIME:
+                now_s = installation.clock.now_s()
+                since_s = None if window == "all" else now_s - WINDOWS_S[window]
+                found |= {"window": window, "activity": asdict(activity(source, since_s, now_s))}
             return found, [str(path) for path in source.log.damaged]
 
-    found = installation.cache.get(
-        ("report", collection, name, top), make, FRESH_S, installation.patience_s(collection)
-    )
+    key = ("report", collection, name, top, window if name in OVER_TIME else "")
+    found = installation.cache.get(key, make, FRESH_S, installation.patience_s(collection))
     values, damaged = found.value
     head = {"report": name, "collection": collection, "counted": iso_utc(found.time_s), "sql": REPORT_SQL.get(name, "")}
     return {**head, **values, "damaged_files": damaged}

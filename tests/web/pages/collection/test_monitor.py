@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from teia.collections.account import FINE_S
 from teia.collections.control_file import CrawlReports
 from teia.views.alerts import Disk
 from teia.web.access.roles import Role
+from tests.web.clusters import FixedSource, three_nodes
 from tests.web.conftest import XSS, Web
 
 LIVE: dict[str, Any] = {
@@ -155,3 +157,19 @@ def test_a_warning_is_set_aside_and_shown_again(web: Web, monkeypatch: pytest.Mo
         "warning: dismiss",
     ]
     assert "Dismiss" not in web.client(Role.VIEWER).get("/c/main").text
+
+
+def test_the_monitor_of_a_node_shows_the_whole_cluster_and_says_what_is_of_this_node(web: Web) -> None:
+    client = web.client(Role.VIEWER)
+    assert client.get("/api/v1/c/main/status").json()["cluster"] is None, "one machine"
+    view = three_nodes()
+    dead = [replace(each, state="dead") if each.name == "node-b" else each for each in view.nodes]
+    web.installation.cluster = FixedSource(replace(view, nodes=dead))
+    whole = client.get("/api/v1/c/main/status").json()["cluster"]
+    assert (whole["here"], whole["nodes"], whole["dead"], whole["cells"]) == ("node-a", 3, 1, 64)
+    assert whole["urls_queued"] == sum(cell.queued or 0 for cell in view.cells)
+    assert whole["cells_without_owner"] == 1
+    page = client.get("/c/main").text
+    assert "Whole cluster: 3 nodes" in page
+    assert "This node:" in page
+    assert "1 dead" in page

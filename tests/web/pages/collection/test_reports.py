@@ -179,3 +179,20 @@ def test_sql_shows_its_tables_examples_that_run_and_sorts_by_a_column(web: Web) 
     rows = [client.get("/api/v1/c/main/sql", params={"q": each}).json()["rows"] for each in (down, up)]
     assert rows == [[[3], [2], [1]], [[1], [2], [3]]]
     assert replace(view, query=up).sorted_by(1) == down, "the query does not grow"
+
+
+@pytest.mark.parametrize("name", ["outcomes", "errors", "space"])
+def test_a_report_shows_requests_over_a_chosen_time_range(web: Web, name: str) -> None:
+    client = web.client(Role.VIEWER)
+    twin = client.get(f"/api/v1/c/main/reports/{name}?window=24h").json()
+    assert (twin["window"], twin["activity"]["requests"]) == ("24h", 4)
+    page = client.get(f"/c/main/reports/{name}?window=24h").text
+    assert 'id="activity-chart"' in page
+    assert re.search(r'window=24h" aria-current="true"', page)
+    assert client.get(f"/c/main/reports/{name}?window=week").status_code == 400
+
+
+def test_growth_hosts_types_and_servers_have_a_chart(web: Web) -> None:
+    client = web.client(Role.VIEWER)
+    for name in ("hosts", "types", "servers", "space"):
+        assert 'class="chart" id="chart"' in client.get(f"/c/main/reports/{name}").text, name

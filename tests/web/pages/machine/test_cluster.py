@@ -65,7 +65,7 @@ def test_one_machine_shows_itself_and_nothing_that_it_has_not(web: Web, client: 
     assert [cell["keeper"] for cell in twin["cells"]] == [node["name"]] * len(cells)
     assert sum(cell["urls"] for cell in twin["cells"]) == client.get("/api/v1/c/main/status").json()["urls_known"] == 4
     assert page.count('data-cell="') == len(cells)
-    assert "One machine keeps everything." in page
+    assert "One machine owns everything." in page
     assert "no crawler runs" in page
     assert "Moves" not in text_of(page), "one machine has none"
     assert "--node" in page, "what a second one would do"
@@ -135,7 +135,7 @@ def test_several_nodes_are_shown_as_the_view_has_them(web: Web, client: TestClie
     assert len(re.findall(r'class="cell n\d moving"', page)) == 1, "hatched while it moves"
     assert len(re.findall(r'data-node="" data-cell="main/63" class="cell n0 lost"', page)) == 1, "red without a keeper"
     shown = text_of(page)
-    assert "1 cell has no keeper." in shown
+    assert "1 cell has no owner." in shown
     (silence,) = twin["silent"]
     assert (silence["node"], silence["seconds"], silence["dies_in_s"]) == ("node-b", 9.0, 6.0)
     assert silence["heirs"] == ["node-a", "node-c"]

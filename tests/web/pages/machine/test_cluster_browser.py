@@ -63,3 +63,27 @@ def test_arc_and_row_light_up_together_and_follow_the_owner(live: Live, browser:
     told.fixed = replace(told.fixed, nodes=told.fixed.nodes[:2])
     page.wait_for_selector("[data-ring-changed]:not([hidden])", timeout=10_000)
     context.close()
+
+
+def test_a_look_up_follows_a_move_and_a_dead_node_looks_dead_without_a_reload(
+    live: Live, browser: Browser, told: FixedSource
+) -> None:
+    context = live.context(browser, viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    page.goto(WITH_HOPS)
+    where = page.locator("[data-region=where] li")
+    (home,) = page.request.get(f"{live.base}/api/v1{WITH_HOPS}").json()["where"]["homes"]
+    other = "node-c" if home["keeper"] == "node-a" else "node-a"
+    assert home["keeper"] in (where.text_content() or "")
+    page.evaluate("window.isSame = true")
+    cells = [replace(each, keeper=other) if each.number == home["number"] else each for each in told.fixed.cells]
+    nodes = [replace(each, state="dead") if each.name == "node-b" else each for each in told.fixed.nodes]
+    told.fixed = replace(told.fixed, cells=cells, nodes=nodes)
+    page.wait_for_function(
+        "name => document.querySelector('[data-region=where] li a').textContent === name", arg=other, timeout=20_000
+    )
+    row = page.locator("table.nodes tr[data-node=node-b]")
+    row.locator(".state.dead").wait_for(timeout=20_000)
+    assert row.locator("th a").evaluate("each => getComputedStyle(each).textDecorationLine") == "line-through"
+    assert page.evaluate("window.isSame"), "the page was not loaded anew"
+    context.close()
