@@ -242,7 +242,10 @@ def _show_explanation(score: float, why: Explanation) -> None:
     names = ("word", "field", "term", "weight", "idf", "pages", "of", "adds")
     print_grid(names, rows, (False, False, False, True, True, True, True, True))
     factors = f"authority {why.authority:.3f} x news {why.news:.3f} x readable {why.readable:.3f}"
-    line = f"{INDENT}text {why.text:.3f} x {factors} + semantics {why.semantics:.3f} = {score:.3f}"
+    line = (
+        f"{INDENT}(text {why.text:.3f} x {factors} + semantics {why.semantics:.3f}) x passages {why.passages:.3f}"
+        f" = {score:.3f}"
+    )
     result_console().print(line, style="dim", markup=False, soft_wrap=True)
 
 

@@ -8,21 +8,22 @@
     AND OR NOT ( )      operators, in capitals only
 
 Everything else is text, cut into pieces. Words are in one piece where a single sign joins them (`e-mail`, `AT&T`,
-`1.000`, and `12:30` between digits), so that they can be searched as neighbours.
+`1.000`, and `12:30` between digits; also all words of a path: `/etc/fstab`), so that they can be searched as
+neighbours.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from teia.search.query import filters
 from teia.search.query.filters import Value
 from teia.search.query.notes import NoteKind, QueryNotes
-from teia.search.query.tree import MAX_CHARS, MAX_PREFIXES, MAX_VALUE_CHARS, MIN_PREFIX_CHARS
+from teia.search.query.tree import MAX_CHARS, MAX_PREFIXES, MAX_SPELT, MAX_VALUE_CHARS, MIN_PREFIX_CHARS
 from teia.search.query.words import WORD, composed, is_indexed, lowered, words_of
 
 _QUOTES = '"“”„‟«»'
@@ -35,6 +36,9 @@ _TO_BLANK = re.compile(rf"\S{{1,{MAX_VALUE_CHARS + 1}}}")
 _FILTER_NAME = re.compile(r"([^\W\d_]{2,20}):")
 # Any typographic quote closes any other, as languages pair them differently; a straight one closes a straight one.
 _CLOSING = {quote: re.compile(f"[{_QUOTES[1:]}]") for quote in _QUOTES[1:]} | {'"': re.compile('"')}
+_PUNCTUATION = "'’,;:!?()[]{}<>*=~`"
+_OPTIONAL = "_-\N{HYPHEN}\N{NON-BREAKING HYPHEN}'’"
+_PATH = re.compile(r"(?:~|\.{1,2})?(?:/[\w.+-]*[^\W_][\w.+-]*){2,}/?")
 _STAR_AT_WORD = re.compile(r"[^\W_]\*|\*[^\W_]")
 
 
@@ -58,7 +62,10 @@ _OPERATORS = {"AND": TokenKind.AND, "OR": TokenKind.OR, "NOT": TokenKind.NOT}
 
 @dataclass(frozen=True, slots=True)
 class QueryToken:
-    """One token. `at` counts characters from 1; `sign` is `+`, `-` or nothing; `name` is that of a filter."""
+    """One token. `at` counts characters from 1; `sign` is `+`, `-` or nothing; `name` is that of a filter.
+
+    `typed` is a text as it was typed.
+    """
 
     kind: TokenKind
     at: int
@@ -66,6 +73,7 @@ class QueryToken:
     pieces: tuple[str, ...] = ()
     name: str = ""
     value: Value = ""
+    typed: str = ""
 
 
 def tokens_of(text: str, notes: QueryNotes) -> list[QueryToken]:
@@ -209,8 +217,9 @@ class _Lexer:
             return QueryToken(_OPERATORS[text], start)
         if "*" in text and (prefix := self._prefix(text)):
             return QueryToken(TokenKind.PREFIX, start, sign, value=prefix)
-        pieces = self._indexed(pieces_of(text))
-        return QueryToken(TokenKind.TEXT, start, sign, pieces) if pieces else None
+        path = text.rstrip(_PUNCTUATION)
+        pieces = self._indexed((path,) if _PATH.fullmatch(path) else pieces_of(text))
+        return QueryToken(TokenKind.TEXT, start, sign, pieces, typed=text) if pieces else None
 
     def _prefix(self, text: str) -> str:
         word = WORD.match(text)
@@ -260,3 +269,14 @@ def _joins(text: str, end: int, start: int) -> bool:
     if between in _DIGIT_JOINERS:
         return text[end - 1].isdigit() and text[start].isdigit()
     return all(unicodedata.category(char) in {"Mn", "Mc", "Me", "Cf"} for char in between)
+
+
+def spelt_with_signs(tokens: Sequence[QueryToken]) -> tuple[str, ...]:
+    """Return the wanted texts in which signs matter, as they were typed, without the punctuation around them."""
+    found: dict[str, None] = {}
+    for token in tokens:
+        bare = token.typed.strip(_PUNCTUATION).rstrip(".")
+        # A hyphen or an apostrophe may be left out: `email` is meant, too.
+        if token.sign != "-" and WORD.sub("", bare).strip(_OPTIONAL):
+            found[bare] = None
+    return tuple(found)[:MAX_SPELT]

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from teia.search.query.lexer import QueryToken, TokenKind, tokens_of
+from teia.search.query.lexer import QueryToken, TokenKind, spelt_with_signs, tokens_of
 from teia.search.query.normal_form import Builder, limit_conditions
 from teia.search.query.notes import NoteKind, QueryNotes
 from teia.search.query.tree import (
@@ -47,6 +47,7 @@ def parse(text: str) -> Query:
     """Parse a user's text. Never raises; the query's notes list everything that was not read as typed."""
     notes = QueryNotes()
     tokens = _resolve_operators(_balance(tokens_of(text, notes), notes))
+    spelt = spelt_with_signs(tokens)
     parser = _Parser(tokens, notes)
     clauses = limit_conditions(parser.parse_clauses(), parser.restrictions.count, notes)
     query = parser.restrictions.query(clauses)
@@ -56,7 +57,7 @@ def parse(text: str) -> Query:
     elif query.expand and not query.is_plain:
         notes.add(NoteKind.NOT_EXPANDED)
     all_notes = notes.all()
-    return replace(query, notes=all_notes) if all_notes else query
+    return replace(query, notes=all_notes, spelt=spelt) if all_notes or spelt else query
 
 
 # ---- tokens that have no meaning where they stand --------------------------------------------------------------------

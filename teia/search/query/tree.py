@@ -82,6 +82,9 @@ MAX_DEPTH = 8
 MAX_PHRASE_WORDS = 16
 MAX_PREFIXES = 8
 MIN_PREFIX_CHARS = 2
+MAX_SPELT = 4
+"""Greatest number of texts with signs that are compared as they are spelt."""
+
 MAX_VALUE_CHARS = 2_048
 """Greatest length of a filter's value, as typed and in canonical form."""
 
@@ -211,6 +214,8 @@ class Query:
     filters: Filters = Filters()
     expand: bool | None = None
     notes: tuple[Message, ...] = field(default=(), compare=False)
+    spelt: tuple[str, ...] = field(default=(), compare=False)
+    """Texts with signs that the index does not have, as they were typed: `c++`, `node.js`, `/etc/fstab`."""
 
     @property
     def is_answerable(self) -> bool:

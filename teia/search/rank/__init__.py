@@ -7,6 +7,7 @@ formula          the ranking formula and its weights
 statistics       document frequencies over all shards
 rows             matching pages as rows of arrays
 _rows            its loops, compiled
+passages         a second look at the first results: words that stand together, lists of links
 near_duplicates  pages of nearly the same text are one result
 expansion        more words from the best results (RM3)
 semantic         latent semantic model

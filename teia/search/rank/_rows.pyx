@@ -34,6 +34,7 @@ cdef packed struct Ranked:
     double news
     double readable
     double semantics
+    double passages
 
 
 cdef class Records:
@@ -150,7 +151,7 @@ def score_rows(rows, ranked, const double[::1] eminence, const double[::1] recen
     for at in range(given.size):
         memcpy(&out[at].found, &each[at], sizeof(Candidate))
         out[at].score = each[at].text
-        out[at].authority = out[at].news = out[at].readable = 1.0
+        out[at].authority = out[at].news = out[at].readable = out[at].passages = 1.0
         out[at].semantics = 0.0
     for at in range(first):
         language_penalty = 0.0

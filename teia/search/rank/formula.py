@@ -1,6 +1,6 @@
 """The ranking formula, with its weights as data.
 
-    score = text x (1 + authority) x (1 + news) x readable, and then + semantics
+    score = (text x (1 + authority) x (1 + news) x readable + semantics) x passages
 
     text        BM25 over fields, with neighbours (make_plan.py), computed by tantivy
     authority   0.05 for the first in a thousand by PageRank, two thirds of it in a hundred, one third in ten
@@ -8,6 +8,7 @@
     readable    1 for a page that can be read in a likely language of the query, down to 0.5
     semantics   similarity of the page to the query and to other good pages (semantic.py) x the best score; only
                 where a model exists
+    passages    from 0.7 to 1.9 for the first 20: do the words stand together? (passages.py)
 
 The first 200 by text are put into this order; those behind keep the order of their text. So an answer does not
 depend on the number of results requested. Equal scores are ordered by the key of the URL, so that runs repeat.
@@ -27,6 +28,7 @@ from teia.index.languages import language_bit
 from teia.search.query.query_language import Shares
 from teia.search.rank._rows import exponents, order_by_score, order_by_text, packed_rows, score_rows
 from teia.search.rank.make_plan import FieldWeights
+from teia.search.rank.passages import PassageWeights
 from teia.search.rank.rows import CANDIDATE, RANKED, Column, Floats, Hits, Rows
 
 RERANKED = 200
@@ -50,6 +52,7 @@ class Weights:
     semantics: float = 0.4
     feedback: float = 1.0
     neighbours: float = 0.15
+    passages: PassageWeights = field(default_factory=PassageWeights)
 
 
 class PagePriors(Protocol):

@@ -30,6 +30,7 @@ RANKED = np.dtype(
         ("news", "<f8"),
         ("readable", "<f8"),
         ("semantics", "<f8"),
+        ("passages", "<f8"),
     ]
 )
 """The same with its final score, and its parts: the factors, and the semantic addition."""

@@ -27,6 +27,7 @@ from teia.search.rank.expansion import Feedback, Related
 from teia.search.rank.formula import RERANKED, Candidates, Ranking, merge_candidates
 from teia.search.rank.make_plan import Planner, counted_term, needed_counts
 from teia.search.rank.near_duplicates import leaders_of
+from teia.search.rank.passages import LOOKED_AT, Passages
 from teia.search.rank.plan import Plan
 from teia.search.rank.rows import Rows
 from teia.search.rank.semantic import Model
@@ -159,7 +160,10 @@ class QueryExecution:
         """Request the best pages by text, for the wanted results, without waiting."""
         # Exact texts drop results, so the pages to send along are not known before `_filter_exact`.
         is_shown = wanted.stop <= MAX_PREFETCHED and not self.query.exact
-        show = self._show(wanted, is_grouped=self._grouped) if is_shown else None
+        # The pages of the first results are needed to order them, whichever are shown.
+        is_first = wanted.start < LOOKED_AT
+        needed = range(max(wanted.stop, LOOKED_AT)) if is_first else wanted
+        show = self._show(needed, is_grouped=self._grouped and not is_first) if is_shown else None
         return self._request_candidates(plan, self._depths(wanted.stop)[0], show)
 
     def _depths(self, needed: int) -> tuple[int, ...]:
@@ -174,7 +178,10 @@ class QueryExecution:
         for depth in self._depths(needed):
             candidates = self._merge_candidates(started or self._request_candidates(plan, depth), depth)
             started = None
-            rows = self.rank(candidates.rows) if plan.scored is not None else self._list_by_date(candidates.rows)
+            if plan.scored is not None:
+                rows = self._look_again(self.rank(candidates.rows))
+            else:
+                rows = self._list_by_date(candidates.rows)
             total = candidates.total
             if is_exact:
                 rows, total = self._filter_exact(rows, total, needed)
@@ -206,6 +213,24 @@ class QueryExecution:
         model, ranking = self.components.model(), self.components.ranking
         meaning = model.meaning(wanted_words(self.query), ranking.weights) if model is not None else None
         return ranking.rank(rows, self.languages, self._now_s, meaning)
+
+    def _look_again(self, rows: Rows) -> Rows:
+        """Return ranked rows with the first of them in a new order, by the passages of their pages (passages.py)."""
+        # Exact texts drop results, so the first ones are not known yet.
+        passages = None if self.query.exact else Passages(self.query, self.components.ranking.weights.passages)
+        if not passages or len(rows) < 2:
+            return rows
+        first = rows[: passages.looked_at]
+        self._unpacked.update(self.entries(first))
+        known = [self._unpacked.get(key) for key in first["key"].tolist()]
+        factors = np.array([1.0 if entry is None else passages.factor(entry) for entry in known])
+        first["passages"] = factors
+        first["score"] *= factors
+        first[:] = first[np.lexsort((first["key"], -first["score"]))]
+        # Scores never rise from one result to the next.
+        others = rows[len(first) :]
+        np.minimum(others["score"], first["score"][-1], out=others["score"])
+        return rows
 
     def _list_by_date(self, rows: Rows) -> Rows:
         """Return pages of a query without words, the newest first and unscored."""

@@ -55,8 +55,7 @@ class PageLines:
 
     def bounds(self, place: int) -> tuple[int, int]:
         """Return the start and the end of the line around a place."""
-        end = self._text.find("\n", place)
-        return self._text.rfind("\n", 0, place) + 1, len(self._text) if end < 0 else end
+        return self._text.rfind("\n", 0, place) + 1, line_end(self._text, place)
 
     def long_lines(self, begin: int = 0) -> Iterator[tuple[int, int]]:
         """Yield the starts and ends of the lines that are long enough for a sentence.
@@ -70,7 +69,7 @@ class PageLines:
         kind = self._kinds.get(start)
         if kind is None:
             kind = self._judge(self._text[start:end])
-            if kind is LineKind.CONTENT and (self._is_outside(start) or self._is_in_list(start, end)):
+            if kind is LineKind.CONTENT and (self._is_outside(start) or is_in_list(self._text, start, end)):
                 kind = LineKind.LIST
             self._kinds[start] = kind
         return kind
@@ -97,20 +96,6 @@ class PageLines:
         is_ended = self._text[end - 1] in _SENTENCE_ENDS
         return is_ended and self._judge(self._text[start:end]) is LineKind.CONTENT
 
-    def _is_in_list(self, start: int, end: int) -> bool:
-        if not _is_short(self._text[start:end]):
-            return False
-        short = 0
-        before, behind = start, end
-        for _ in range(NEIGHBOURS):
-            if before > 0:
-                last, before = before - 1, self._text.rfind("\n", 0, before - 1) + 1
-                short += _is_short(self._text[before:last])
-            if behind < len(self._text):
-                first, behind = behind + 1, self.bounds(behind + 1)[1]
-                short += _is_short(self._text[first:behind])
-        return short >= 2 * NEIGHBOURS - 1
-
     def _judge(self, line: str) -> LineKind:
         if self._repeated and number_of_line(line) in self._repeated:
             return LineKind.REPEATED
@@ -125,6 +110,28 @@ class PageLines:
         if len(parts) > 1 and all(part.strip(_EDGES) in self._links for part in parts):
             return LineKind.LIST
         return LineKind.CONTENT
+
+
+def is_in_list(text: str, start: int, end: int) -> bool:
+    """Tell whether a line of a text, given by its start and end, is a short one among short ones."""
+    if not _is_short(text[start:end]):
+        return False
+    short = 0
+    before, behind = start, end
+    for _ in range(NEIGHBOURS):
+        if before > 0:
+            last, before = before - 1, text.rfind("\n", 0, before - 1) + 1
+            short += _is_short(text[before:last])
+        if behind < len(text):
+            first, behind = behind + 1, line_end(text, behind + 1)
+            short += _is_short(text[first:behind])
+    return short >= 2 * NEIGHBOURS - 1
+
+
+def line_end(text: str, place: int) -> int:
+    """Return the end of the line around a place."""
+    end = text.find("\n", place)
+    return len(text) if end < 0 else end
 
 
 def _is_short(line: str) -> bool:

@@ -31,6 +31,7 @@ def _explanation(row: Rows, scored: Sequence[Leaf], parts: Sequence[float], coun
         news=float(row["news"]),
         readable=float(row["readable"]),
         semantics=float(row["semantics"]),
+        passages=float(row["passages"]),
     )
 
 

@@ -56,7 +56,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Parts of a result's score: components add up to `text`; text x factors + semantics is the score."""
+    """Parts of a result's score: components add up to `text`; (text x factors + semantics) x passages is the score."""
 
     text: float
     components: tuple[Component, ...]
@@ -64,6 +64,7 @@ class Explanation:
     news: float
     readable: float
     semantics: float
+    passages: float = 1.0
 
 
 class Hit(msgspec.Struct, frozen=True):

@@ -80,6 +80,11 @@ class Highlighter:
             if len(words) > 1
         ]
 
+    @property
+    def count(self) -> int:
+        """Number of words; marks have their numbers."""
+        return len(self._words)
+
     def snippet(self, entry: IndexEntry, repeated: Lines = frozenset()) -> Snippet:
         """Return the best passage of a page: content before its description, and both before navigation.
 

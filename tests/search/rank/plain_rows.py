@@ -116,7 +116,7 @@ def score_rows(
     for name in CANDIDATE.names or ():
         ranked[name] = rows[name]
     ranked["score"], ranked["semantics"] = rows["text"], 0.0
-    for name in ("authority", "news", "readable"):
+    for name in ("authority", "news", "readable", "passages"):
         ranked[name] = 1.0
     first = ranked[: len(eminence)]
     first["authority"] = 1 + authority * eminence

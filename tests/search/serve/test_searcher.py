@@ -210,7 +210,8 @@ def test_an_explanation_adds_up_to_the_score(searcher: Searcher) -> None:
         why = hit.explanation
         assert why is not None
         assert sum(part.score for part in why.components) == pytest.approx(why.text, rel=1e-4)
-        assert why.text * why.authority * why.news * why.readable + why.semantics == pytest.approx(hit.score, rel=1e-6)
+        whole = (why.text * why.authority * why.news * why.readable + why.semantics) * why.passages
+        assert whole == pytest.approx(hit.score, rel=1e-6)
     fields = {part.field for part in results.hits[0].explanation.components}  # type: ignore[union-attr]
     assert fields >= {"all", "exact", "head", "near"}
     part = next(part for part in results.hits[0].explanation.components if part.field == "all")  # type: ignore[union-attr]

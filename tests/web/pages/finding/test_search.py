@@ -98,7 +98,7 @@ def test_why_a_result_is_where_it_is_adds_up(web: Web) -> None:
     for hit in found["hits"]:
         why = hit["explanation"]
         assert sum(each["score"] for each in why["components"]) == pytest.approx(why["text"], rel=1e-3)
-        product = why["text"] * why["authority"] * why["news"] * why["readable"] + why["semantics"]
+        product = (why["text"] * why["authority"] * why["news"] * why["readable"] + why["semantics"]) * why["passages"]
         assert product == pytest.approx(hit["score"], rel=1e-3)
         assert f"<summary>Why here: {hit['score']:.2f}</summary>" in page
 
