@@ -293,6 +293,29 @@ class ParseSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RenderSettings:
+    """Pages rendered by a browser (see rendering.md)."""
+
+    mode: str = setting(
+        "auto",
+        "auto: render pages whose scripts bring text or links, if Chromium is installed; always: all web pages; never",
+        choices=("auto", "never", "always"),
+    )
+    always: tuple[str, ...] = setting((), "rules of URLs that are always rendered, in the form of include rules")
+    never: tuple[str, ...] = setting((), "rules of URLs that are never rendered; they override `always`")
+    budget: int = setting(10_000, "pages rendered in one run at most; 0: no limit", at_least=0)
+    parallel: int = setting(4, "pages rendered at a time", at_least=1, at_most=64)
+    busy_s: float = setting(
+        15.0, "time that the scripts of a page may take, without the time for its requests", unit="s", at_least=0.1
+    )
+    longest_s: float = setting(600.0, "time after which a page is taken as it is", unit="s", at_least=1)
+    requests: int = setting(50, "requests of one page at most; the others fail in the page", at_least=0)
+    memory_bytes: int = setting(
+        2**30, "memory of one process of the browser, above which it is killed", unit="bytes", at_least=2**26
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class ArchiveSettings:
     """The WARC files and the fetch log."""
 
@@ -618,6 +641,7 @@ class Config:
     limits: LimitSettings = field(default_factory=LimitSettings)
     fetch: FetchSettings = field(default_factory=FetchSettings)
     parse: ParseSettings = field(default_factory=ParseSettings)
+    render: RenderSettings = field(default_factory=RenderSettings)
     archive: ArchiveSettings = field(default_factory=ArchiveSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     index: IndexSettings = field(default_factory=IndexSettings)

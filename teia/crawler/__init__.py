@@ -26,6 +26,7 @@ write_cdxj          CDXJ for closed WARC files
 proxy_collector     fetch announced pages through the operator's cache (C7)
 live                the crawl's activity at this moment
 child/              The work of parse children.
+rendering/          Pages shown by a browser.
 sites/              Aliases of sites, soft 404s.
 keep_fresh/         Known pages are visited again.
 signals_in/         Change signals on their way in.

@@ -25,7 +25,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress, repeat
 from typing import TYPE_CHECKING, Protocol
 
@@ -44,7 +44,7 @@ from teia.crawler.requests import BulkWork, PendingWork, VisitRequests
 from teia.crawler.sites.aliases import AliasBook
 from teia.crawler.sites.identity import IDENTITY_REQUESTS
 from teia.crawler.sites.soft404 import PROBE, probe_result, store_probe
-from teia.crawler.visit import ActiveVisit
+from teia.crawler.visit import RENDER, ActiveVisit
 from teia.errors import DiskFull
 from teia.frontier.cell import in_link_counts, mail, shorter_paths
 from teia.frontier.cell.connection import RowKey
@@ -55,6 +55,7 @@ from teia.frontier.cell.soft404 import load_probe
 from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
 from teia.frontier.queue.order import merge_hints
 from teia.frontier.queue.schedule import HostQueue
+from teia.frontier.tables import renderings
 from teia.frontier.tables.hosts import find as find_host
 from teia.frontier.tables.hosts import has_more_urls
 from teia.records import NOT_MODIFIED, Outcome
@@ -102,7 +103,7 @@ class CommitResult:
     (aliases.RenamedHosts). `large_hosts` have too many URLs for the delay of small hosts. `held` are hosts of which
     more URLs are held back until the visits under way are read. `blocked_patterns` are URL patterns by host that may
     not be fetched any more; `given_up` counts URLs (frontier/traps/watch.py). `usage` are requests and bytes of earlier
-    runs.
+    runs, `kinds` what they learnt about the rendering of a host's pages.
     """
 
     hosts: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -113,6 +114,7 @@ class CommitResult:
     names: list[tuple[str, str]] = field(default_factory=list)
     checks: list[int] = field(default_factory=list)
     usage: list[tuple[HostQueue, int, int]] = field(default_factory=list)
+    kinds: list[tuple[str, list[bytes]]] = field(default_factory=list)
     held: list[HostQueue] = field(default_factory=list)
     blocked_patterns: dict[str, set[int]] = field(default_factory=dict)
     given_up: int = 0
@@ -210,6 +212,8 @@ class Committer:
         self.agents = AgentLog(clock)
         self.visit_requests = VisitRequests(cells, starts, clock)
         self.bulk = BulkWork(cells, clock)
+        self.renders = False
+        """True if pages of the collection may be rendered."""
         self.announced: Announcements | None = None
         """Announcements of pages, if the collection takes any."""
         self.cell_number = host_to_cell(starts)
@@ -471,6 +475,18 @@ class Committer:
 
                 page = (visit.queue.host_id, visit.item.key)
                 store_sketch(cell.frontier, visit.queue.host, page, visit.result.sketch)
+            if self.renders:
+                self._note_form(cell, visit)
+
+    @staticmethod
+    def _note_form(cell: Cell, visit: ActiveVisit) -> None:
+        """Note in which form a page was read, and what was learnt about pages of its kind."""
+        queue, result = visit.queue, visit.result
+        if visit.learnt:
+            renderings.store_kinds(cell.frontier, queue.host_id, queue.host, visit.learnt)
+        if result is not None and (result.is_rendered or visit.item.visits) and shows_links(visit):
+            row_key = (slot_of(site_of(queue.host)), queue.host_id, visit.item.key)
+            renderings.note_form(cell.frontier, row_key, rendered=result.is_rendered)
 
     def _end_of(self, cell: Cell, visit: ActiveVisit) -> SettledVisit:
         """Return the end of a visit; a visit of a known page is compared with the one before."""
@@ -492,6 +508,11 @@ class Committer:
         )
         if not item.visits:
             return settled
+        if self.renders and visit.result is not None and settled.page is not None and settled.page.status < 300:
+            row_key = (slot_of(site_of(queue.host)), queue.host_id, item.key)
+            if renderings.is_rendered(cell.frontier, row_key) != visit.result.is_rendered:
+                # The two forms of a page differ, whether it has changed or not.
+                return replace(settled, is_comparable=False)
         from teia.crawler.keep_fresh.observe import observe_visit  # imports numpy, needed only for revisited pages
 
         return observe_visit(cell.frontier, settled, queue.host, visit)
@@ -704,6 +725,8 @@ class Committer:
         found = load_probe(frontier, queue.host_id, queue.host)
         if found is not None:
             result.probes.append((queue, found))
+        if self.renders and (kinds := renderings.kinds_of(frontier, queue.host_id, queue.host)):
+            result.kinds.append((queue.host, kinds))
 
     def _check_size(self, queue: HostQueue, compiled: CompiledSettings | None, result: CommitResult) -> None:
         """Note a host that has too many URLs for the longer delay of small hosts."""
@@ -766,7 +789,7 @@ def hand_to_indexer(cell: Cell, visits: Iterable[ActiveVisit], changes: int) -> 
             cell.handover.write(change, row_key[2], entries[row_key])
 
 
-NO_PAGES = frozenset({"robots", PROBE}) | IDENTITY_REQUESTS
+NO_PAGES = frozenset({"robots", PROBE, RENDER}) | IDENTITY_REQUESTS
 """Purposes of visits whose answers are not pages."""
 
 

@@ -27,6 +27,7 @@ from teia.frontier.queue.shared_addresses import Networks
 from teia.frontier.rules.scope import COPIED, Lists, Scope, canonical_list, compile_scope, list_of, seeds_scope
 from teia.frontier.rules.site_rules import compile_site_rules
 from teia.records import Outcome
+from teia.render.program import find_browser
 from teia.signals.websub import parse_base_url
 from teia.urls import from_user, host_of, resolve
 from teia.version import __version__
@@ -178,7 +179,18 @@ def _encoded(config: Config) -> bytes:
     archive = replace(config.archive, requisites=config.wants_requisites)
     sections = (config.scope, limits, config.parse, archive)
     wanted = (config.index.enabled, signals, config.refresh.keep)
-    return encode(ReadSettings(*sections, courtesy.user_agent, courtesy.robots, *wanted))
+    return encode(ReadSettings(*sections, courtesy.user_agent, courtesy.robots, *wanted, render=render_signs(config)))
+
+
+def render_signs(config: Config) -> str:
+    """Return the pages whose signs for rendering are wanted: `never`, `auto` or `always` (child/messages.py)."""
+    render = config.render
+    if render.mode == "never" and not render.always:
+        return "never"
+    # Without text there is nothing to gain, and nothing to compare.
+    if not config.parse.text or not config.archive.answers or find_browser() is None:
+        return "never"
+    return "always" if render.mode == "always" or render.always else "auto"
 
 
 def _check_processors(names: Sequence[str]) -> None:
@@ -212,3 +224,4 @@ def check_crawl(config: Config) -> None:
     agreements(config.courtesy.agreed_delays)
     host_budgets(config.limits.host_budgets)
     AddressOverrides.parse(config.fetch.resolve)
+    compile_scope(config.render.always, config.render.never)

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from teia.crawler.links import outlinks_of
+from teia.crawler.links import field_of, outlinks_of
 from teia.errors import CorruptFile, StoreError
 from teia.frontier.cell.alias_evidence import alias_row, url_at_main
 from teia.frontier.cell.cell import FrontierCell
@@ -187,6 +187,20 @@ class Lookup:
         except CorruptFile:
             return b""
         return record.block if record.kind == "metadata" else b""
+
+    def conversion(self, number: int, capture: PageEntry | VisitEntry) -> ArchiveRecord | None:
+        """Return the document that the page's scripts made, if the archive has one of a capture."""
+        if not capture.file:
+            return None
+        reader, at = self._readers[number], capture.offset + capture.length
+        try:
+            metadata = reader.read(capture.file, at)
+            if metadata.kind != "metadata" or not field_of(metadata.block, "rendered"):
+                return None
+            record = reader.read(capture.file, at + metadata.length)
+        except StoreError:
+            return None
+        return record if record.kind == "conversion" else None
 
     def record(self, number: int, file: str, offset: int) -> ArchiveRecord:
         """Return a record of a cell's archive."""

@@ -24,7 +24,7 @@ from dataclasses import replace
 from functools import partial
 
 from teia.clock import Clock
-from teia.crawler.child.messages import decode_result, encode_parts
+from teia.crawler.child.messages import ReadResult, RenderedDocument, decode_result, encode_parts
 from teia.crawler.commit import CommitResult
 from teia.crawler.compiled_settings import CompiledSettings, other_user_agent
 from teia.crawler.own_timeouts import OwnTimeouts
@@ -40,7 +40,7 @@ from teia.crawler.sites.identity import (
 )
 from teia.crawler.sites.soft404 import needs_probe, note_answer, queue_probe
 from teia.crawler.verdicts import needs_resend, retry_after_s, task_for, verdict_of
-from teia.crawler.visit import ActiveVisit
+from teia.crawler.visit import RENDER, ActiveVisit
 from teia.errors import DiskFull, StoreError, TeiaError
 from teia.fetch.destination import Destination, Destinations
 from teia.fetch.fetcher import Fetcher, FetchRequest
@@ -73,6 +73,9 @@ CHILDREN_ADVICE = (
     "check the free memory of the machine, its log for killed processes, the limit of open files and the setting"
     " parse.processors; the crawl resumes when parsing works again, and no page is lost"
 )
+
+_PURPOSES = {"robots": "robots", RENDER: RENDER}
+"""Tasks of parse children by the purpose of a request; all others are read as pages."""
 
 _log = logging.getLogger(__name__)
 
@@ -446,7 +449,7 @@ class Crawler:
                 self._learn_robots(crawl, visit, 0, b"")
             self._conclude(crawl, visit)
         else:
-            self._submit(crawl, visit, "robots" if visit.item.purpose == "robots" else "page")
+            self._submit(crawl, visit, _PURPOSES.get(visit.item.purpose, "page"))
         # A host without a delay is requested again at once; one dispatch serves all answers that came together.
         if not self._is_dispatch_planned:
             self._is_dispatch_planned = True
@@ -477,6 +480,9 @@ class Crawler:
             self._unread += 1
             crawl.forget(visit)
             return
+        if isinstance(answer, LostAnswer) and visit.static is not None and crawl.rendering is not None:
+            crawl.rendering.note_read(visit, None)
+            return
         if isinstance(answer, LostAnswer):
             # A page that kills its child is stored unread. If even that fails, it is fetched again later.
             if purpose == "store":
@@ -488,8 +494,34 @@ class Crawler:
                 visit.outcome, visit.detail = Outcome.PARSE_FAILED, answer.reason
                 self._submit(crawl, visit, "store")
             return
+        result = decode_result(answer)
+        if crawl.rendering is not None and visit.static is not None:
+            crawl.rendering.note_read(visit, result)
+        elif crawl.rendering is None or result.signs is None or not crawl.rendering.take(visit, result):
+            self._accept_result(crawl, visit, result)
+
+    def reread_rendered(self, crawl: Crawl, visit: ActiveVisit, rendered: RenderedDocument) -> None:
+        """Have a page read again, in the form that its scripts gave it (rendering/)."""
         assert visit.fetched is not None
-        visit.result, visit.parsed_s = decode_result(answer), self._clock.now_s()
+        task = task_for(crawl.read_settings, "page", visit.item, visit.fetched, rendered=rendered)
+        self._pool.submit(*encode_parts(task), done=partial(self._handle_read, crawl, visit, "page"))
+
+    def accept_static(self, crawl: Crawl, visit: ActiveVisit, result: ReadResult) -> None:
+        """Continue with the result of a page that waited to be rendered."""
+        self._accept_result(crawl, visit, result)
+
+    def queue_page_request(self, crawl: Crawl, request: QueuedUrl) -> None:
+        """Queue a request of a page that is being rendered, ahead of its host's pages."""
+        crawl.queue_prerequisite(request, self._schedule)
+        self._wake_if_idle()
+
+    def _accept_result(self, crawl: Crawl, visit: ActiveVisit, result: ReadResult) -> None:
+        """Process the result of a child that has read an answer."""
+        assert visit.fetched is not None
+        visit.result, visit.parsed_s = result, self._clock.now_s()
+        if visit.item.purpose == RENDER and crawl.rendering is not None:
+            visit.outcome = visit.outcome or result.outcome
+            crawl.rendering.note_request(visit)
         visit.drop_bytes()
         visit.outcome = visit.outcome or visit.result.outcome
         visit.detail = visit.detail or visit.fetched.detail
@@ -497,7 +529,7 @@ class Crawler:
             self._read_robots(crawl, visit)
         elif visit.item.purpose in IDENTITY_REQUESTS:
             note_identity_answer(visit)
-        else:
+        elif visit.item.purpose != RENDER:
             note_answer(visit, self._clock.now_s())
             # After the last URL of a host there is no other before which `_serve` would put the probe.
             is_last = visit.queue.head is None and not crawl.is_ending
@@ -581,6 +613,8 @@ class Crawler:
 
     def _conclude(self, crawl: Crawl, visit: ActiveVisit) -> None:
         self._note_resolution(visit)
+        if visit.item.purpose == RENDER and visit.result is None and crawl.rendering is not None:
+            crawl.rendering.note_request(visit)
         visit.verdict = verdict_of(visit, crawl.config, self._rng)
         crawl.live.conclude(visit)
         crawl.conclude(visit, self._clock.ticks_s())
@@ -638,6 +672,9 @@ class Crawler:
         self._stopping = True
         for crawl in self.crawls:
             crawl.wind_up()
+            for visit in () if crawl.rendering is None else crawl.rendering.abandon():
+                self._unread += 1
+                crawl.forget(visit)
             self._submit_released(crawl)
         # 1. Requests under way end, or are cut off.
         await self._commit_while(lambda: self._fetcher.in_flight > 0, lambda: self._grace_s)

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil, inf
 from operator import itemgetter
+from typing import Protocol
 
 from teia.clock import Clock
 from teia.crawler.budgets import Budgets
-from teia.crawler.child.messages import decode_settings, with_focus
+from teia.crawler.child.messages import ReadResult, decode_settings, with_focus
 from teia.crawler.commit import CommitGroup, CommitResult, Committer, RefillOrder
 from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.content_seen import ContentSeen
@@ -27,10 +28,10 @@ from teia.crawler.ownership import OneMachine, Ownership
 from teia.crawler.sites.aliases import AliasBook, AliasNames
 from teia.crawler.sites.identity import IDENTITY_REQUESTS
 from teia.crawler.sites.soft404 import PROBE, apply_stored_probe
-from teia.crawler.visit import ActiveVisit
+from teia.crawler.visit import RENDER, ActiveVisit
 from teia.errors import TeiaError
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
-from teia.frontier.cell.schema import AS_SITEMAP, BY_SEED, BY_SITEMAP, LANE_NEW
+from teia.frontier.cell.schema import AS_SITEMAP, BY_REQUISITE, BY_SEED, BY_SITEMAP, LANE_NEW
 from teia.frontier.queue.host_rules import PAUSED, paused_hosts
 from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry
 from teia.frontier.queue.order import order_named
@@ -113,6 +114,34 @@ class HostSet:
         return is_new
 
 
+class PageRendering(Protocol):
+    """The rendering of pages (crawler/rendering/rendering.py), which only crawls load that want it."""
+
+    def is_full(self, host: str) -> bool:
+        """Tell whether too many pages wait for another one of this host to be requested."""
+
+    def take(self, visit: ActiveVisit, result: ReadResult) -> bool:
+        """Take a page that was read and may need rendering; return False if it is to continue as it is."""
+
+    def note_read(self, visit: ActiveVisit, result: ReadResult | None) -> None:
+        """Learn from a page that was rendered and read again; None if that killed its parse child."""
+
+    def note_request(self, visit: ActiveVisit) -> None:
+        """Take the answer to a request of a page."""
+
+    def load(self, host: str, records: list[bytes]) -> None:
+        """Take what earlier runs have learnt about a host."""
+
+    def forget(self, host: str) -> None:
+        """Drop a host that has left memory."""
+
+    def apply_settings(self) -> None:
+        """Use the settings that the crawl has now."""
+
+    def abandon(self) -> list[ActiveVisit]:
+        """Give up all pages that wait, because the crawl ends."""
+
+
 class Crawl:
     """One collection under way; see the module docstring."""
 
@@ -173,6 +202,8 @@ class Crawl:
         self.live = LiveRequests()
         self.content_seen: ContentSeen | None = None
         """The content-seen test, if the settings want one."""
+        self.rendering: PageRendering | None = None
+        """The rendering of pages, if the settings want it and a browser is installed."""
 
     # -- beginning and end ---------------------------------------------------------------------------------
 
@@ -203,6 +234,8 @@ class Crawl:
         self._paused_hosts = paused_hosts(self.config.courtesy.paused)
         self.read_settings = with_focus(compiled.read_settings, decode_settings(self.read_settings).focus)
         self._must_reevaluate, self._courtesy = True, courtesy
+        if self.rendering is not None:
+            self.rendering.apply_settings()
         for queue in self.queues.values():
             if queue.parked:
                 queue.parked = ""
@@ -282,7 +315,10 @@ class Crawl:
                 self.park(queue, PAUSED)
             return False
         limit = self.config.limits.pages
-        if limit and item.purpose != "robots" and self.counts.pages + self.open_pages >= limit:
+        # A page that is being rendered is counted already, and needs its requests.
+        if limit and item.purpose not in {"robots", RENDER} and self.counts.pages + self.open_pages >= limit:
+            return False
+        if self.rendering is not None and item.purpose == "page" and self.rendering.is_full(queue.host):
             return False
         return self.ownership.may_start(queue, item)
 
@@ -304,6 +340,8 @@ class Crawl:
         if item.purpose == "robots":
             return None
         if item.purpose in {PROBE, *IDENTITY_REQUESTS} and not self.is_in_scope(item.url):
+            return Outcome.OUT_OF_SCOPE, "excluded by the settings of the collection"
+        if item.purpose == RENDER and not self.compiled.wants_link(item.url, 0, BY_REQUISITE):
             return Outcome.OUT_OF_SCOPE, "excluded by the settings of the collection"
         if queue.alias_of and self.aliases.stands_for_other(queue, item):
             return Outcome.ALIAS, f"{queue.host} is an alias of {queue.alias_of}"
@@ -405,6 +443,8 @@ class Crawl:
             if queue.is_finished and not is_awaited and self.queues.get(queue.host) is queue:
                 del self.queues[queue.host]
                 self.budgets.forget(queue.host)
+                if self.rendering is not None:
+                    self.rendering.forget(queue.host)
                 finished.append(queue.host)
         return finished
 
@@ -562,6 +602,9 @@ class Crawl:
             # This run may have requested the host since the row was read.
             queue.requests = max(queue.requests, requests)
             queue.received_bytes = max(queue.received_bytes, received)
+        if self.rendering is not None:
+            for host, records in result.kinds:
+                self.rendering.load(host, records)
         for queue in result.large_hosts:
             queue.server.is_small = False
         for name, patterns in result.blocked_patterns.items():

@@ -31,7 +31,13 @@ from teia.config.sections import Config
 from teia.crawler.child import answer_reader
 from teia.crawler.child.messages import Focus, probe_task, with_focus
 from teia.crawler.commit import CommitResult, Committer
-from teia.crawler.compiled_settings import check_crawl, compile_settings, remove_old_copies, user_agent
+from teia.crawler.compiled_settings import (
+    check_crawl,
+    compile_settings,
+    remove_old_copies,
+    render_signs,
+    user_agent,
+)
 from teia.crawler.content_seen import ContentSeen
 from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
 from teia.crawler.loop import Crawler
@@ -58,6 +64,7 @@ from teia.frontier.queue.schedule import HostSchedule
 from teia.parse.children.pool import ChildLimits, ChildPool
 from teia.parse.children.spawn import ZygoteProcess
 from teia.records import AgentMessage, AgentRole, Outcome
+from teia.render.program import find_browser
 from teia.signals.announce import takes_announcements
 from teia.sqlite import check_format, sqlite_errors
 from teia.store.root import CellFolder, CollectionFolder, Root
@@ -371,6 +378,31 @@ def _collectors(
 
 
 @asynccontextmanager
+async def _rendering(crawler: Crawler, clock: Clock) -> AsyncIterator[None]:
+    """Render pages of the collections that want it while the block runs; other crawls do not load the code."""
+    wanting = [crawl for crawl in crawler.crawls if render_signs(crawl.config) != "never"]
+    if not wanting:
+        yield
+        return
+    from teia.crawler.rendering.browsers import Browsers
+    from teia.crawler.rendering.rendering import Rendering
+
+    program, render = find_browser(), wanting[0].config.render
+    assert program is not None
+    browsers = Browsers(program, render.parallel, render.memory_bytes, clock)
+    for crawl in wanting:
+        crawl.rendering = Rendering(
+            crawl, browsers, clock, crawler.accept_static, crawler.reread_rendered,
+            partial(crawler.queue_page_request, crawl),
+        )  # fmt: skip
+        crawl.committer.renders = True
+    try:
+        yield
+    finally:
+        await browsers.close()
+
+
+@asynccontextmanager
 async def open_crawler(
     root: Root,
     configs: Sequence[Config],
@@ -426,7 +458,7 @@ async def open_crawler(
                     crawler = Crawler(
                         crawls, schedule, fetcher, destinations, pool, robots, clock, rng, disk, sockets.at_once
                     )
-                    async with _collectors(crawler, fetcher, robots, schedule, clock, park):
+                    async with _rendering(crawler, clock), _collectors(crawler, fetcher, robots, schedule, clock, park):
                         yield crawler
                 # Reached only without an error. Otherwise the ledger stays open, and the next start delays every
                 # server and address.

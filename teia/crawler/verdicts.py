@@ -7,7 +7,7 @@ import re
 from email.utils import parsedate_to_datetime
 
 from teia.config.sections import Config
-from teia.crawler.child.messages import ReadTask, SeenRecord
+from teia.crawler.child.messages import ReadTask, RenderedDocument, SeenRecord
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import AS_SITEMAP, STATE_DONE, STATE_FAILED, STATE_QUEUED
@@ -42,9 +42,14 @@ def retry_after_s(fetched: Fetched, now_s: float) -> float:
 
 
 def task_for(
-    read_settings: bytes, purpose: str, item: QueuedUrl, fetched: Fetched, seen: SeenRecord | None = None
+    read_settings: bytes,
+    purpose: str,
+    item: QueuedUrl,
+    fetched: Fetched,
+    seen: SeenRecord | None = None,
+    rendered: RenderedDocument | None = None,
 ) -> ReadTask:
-    """Return a child's task: `page` (read and store), `robots` (return the body and store) or `store` alone."""
+    """Return a child's task: `page` (read and store), `robots` and `render` (return the body and store), or `store`."""
     hint = item.hint or NO_HINT
     return ReadTask(
         read_settings,
@@ -69,6 +74,7 @@ def task_for(
         is_revisit=item.visits > 0,
         earlier_url=item.captured_url,
         seen=seen,
+        rendered=rendered,
         body=fetched.body,
     )
 

@@ -16,6 +16,9 @@ from teia.frontier.queue.schedule import HostQueue
 from teia.records import Fetched
 from teia.store.seen_bodies import SeenBody
 
+RENDER = "render"
+"""Purpose of a request that a page makes while it is rendered, and its kind in the fetch log."""
+
 
 @dataclass(slots=True, eq=False)
 class ActiveVisit:
@@ -28,7 +31,8 @@ class ActiveVisit:
 
     `checksum` is that of the body, None if it was not looked for; `seen` is the committed record that probably has the
     same body, `original` a visit that has it and is committed no later than this one (content_seen.py). `capture` is
-    the location of the visit's own record, set by its commit.
+    the location of the visit's own record, set by its commit. `static` is the result of reading a page as received,
+    while it waits to be rendered; `learnt` are records of kinds of pages, for the commit (rendering/learning.py).
     """
 
     queue: HostQueue
@@ -52,6 +56,8 @@ class ActiveVisit:
     seen: SeenBody | None = None
     original: ActiveVisit | None = None
     capture: CaptureLocation = NOT_ARCHIVED
+    static: ReadResult | None = None
+    learnt: list[tuple[int, bytes]] | None = None
 
     @property
     def was_requested(self) -> bool:

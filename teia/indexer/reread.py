@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from teia.clock import Clock
 from teia.config.sections import Config
 from teia.crawler.child import answer_reader
-from teia.crawler.child.messages import ReadTask, decode_result, encode_parts
+from teia.crawler.child.messages import ReadTask, RenderedDocument, decode_result, encode_parts
 from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError
 from teia.frontier.tables.pages import VisitEntry
@@ -75,16 +75,22 @@ class Rereader:
         try:
             if visit is None:
                 head, body = split_head(lookup.record(entry.cell, page.file, page.offset).block)
+                conversion = lookup.conversion(entry.cell, page)
             else:
                 capture = lookup.capture(url, visit.time_s, decoded=False)
                 head, body = capture.head, capture.payload
+                conversion = lookup.conversion(entry.cell, visit)
         except (CorruptFile, StoreError):
             self.unreadable.add(wanted.key)
             return None
         # The time of the last change, as after the fetch: later visits found the same capture.
         seen_s, status = (page.last_change_s, page.status) if visit is None else (visit.time_s, capture.status)
         when = (seen_s, seen_s)
-        return ReadTask(self._reading, "entry", url, str(status), status, *when, "", b"", head, "", "", 0, 0, body=body)
+        rendered = None if conversion is None else RenderedDocument(conversion.block, conversion.time_s)
+        return ReadTask(
+            self._reading, "entry", url, str(status), status, *when, "", b"", head, "", "", 0, 0, rendered=rendered,
+            body=body,
+        )  # fmt: skip
 
     async def _read(self, task: ReadTask | None) -> PackedEntry | None:
         if task is None or self._pool is None:

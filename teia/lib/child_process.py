@@ -6,7 +6,7 @@ ends; a kill reaches everything that the child has started.
 A child ends with its parent, however that ends: the kernel sends it a signal (launch.py). The kernel ties that to the
 thread that started the child, so one thread starts all children, and lives as long as the process.
 
-All methods may be called from any thread. `lines`, `connect_input`, `ended` and `end_async` are for a running loop, and
+All methods may be called from any thread. `lines`, `connect_…`, `ended` and `end_async` are for a running loop, and
 they alone import asyncio, which takes longer than the rest together.
 """
 
@@ -138,6 +138,13 @@ class ChildProcess:
                 yield line
         finally:
             transport.close()
+
+    async def connect_output(self, protocol: Callable[[], asyncio.Protocol]) -> asyncio.ReadTransport:
+        """Give its output to a protocol as it comes."""
+        import asyncio
+
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(protocol, self._process.stdout)
+        return transport
 
     async def connect_input(self) -> asyncio.WriteTransport:
         """Return its standard input as something that never blocks."""

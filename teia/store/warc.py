@@ -9,6 +9,7 @@ Records of a page in the archive, in this order:
     response    the final head and the body without its chunks, still compressed as it came; or
     revisit     the head alone, when the body is one we have (identical digest, or 304)
     metadata    our data about it, one `name: value` a line
+    conversion  the document that the page's scripts made of it, if it was rendered
 
 The head is stored so that every reader finds the payload: interim (1xx) answers dropped, bare LF made CR LF, `http/`
 made `HTTP/`, folded lines joined, lines without a colon dropped, `Transfer-Encoding` renamed. Content-Length stays as
@@ -238,6 +239,13 @@ def metadata_member(url: str, time_s: float, block: bytes, answer_id: str) -> by
     """Return a record of `name: value` lines about an answer that is in the archive already or came from elsewhere."""
     concurrent = f"WARC-Concurrent-To: {header_value(answer_id)}\r\n" if answer_id else ""
     return _member("metadata", header_url(url), iso_utc(time_s), _FIELDS, block, concurrent)[1]
+
+
+def conversion_member(url: str, time_s: float, media_type: str, document: bytes, answer_id: str) -> bytes:
+    """Return a record of another form of an answer's content: the document that a page's scripts made."""
+    refers_to = f"WARC-Refers-To: {header_value(answer_id)}\r\n" if answer_id else ""
+    extra = f"{refers_to}WARC-Payload-Digest: {digest_of(document)}\r\n"
+    return _member("conversion", header_url(url), iso_utc(time_s), media_type, document, extra)[1]
 
 
 def page_members(

@@ -3,7 +3,7 @@
     faces            cli/   web/   lab/
     many machines    cluster/
     one machine      crawler/   collections/   indexer/   views/   transfer/   notify/   api
-    stages           frontier/   fetch/   parse/   store/   graph/   index/   search/   refresh/   signals/
+    stages           frontier/   fetch/   parse/   render/   store/   graph/   index/   search/   refresh/   signals/
     ground           urls   records   clock   errors   durable   sqlite   version   config/   lib/
 
 Stages do not import each other. The packages of one machine build on each other in this order: crawler, collections,
@@ -25,7 +25,7 @@ from .tree import ROOT, Module, modules, walk
 VOCABULARY = {
     "urls", "records", "clock", "errors", "durable", "config", "sqlite", "version",
 }  # fmt: skip
-STAGES = {"frontier", "fetch", "parse", "store", "graph", "index", "search", "refresh", "signals"}
+STAGES = {"frontier", "fetch", "parse", "render", "store", "graph", "index", "search", "refresh", "signals"}
 BELOW_STAGES = {"lib"} | VOCABULARY
 IN_ORDER = ("crawler", "collections", "indexer", "views", "transfer", "notify", "api")
 """The packages of one machine: each may import those before it."""

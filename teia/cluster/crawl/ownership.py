@@ -30,7 +30,7 @@ from teia.config.sections import Config
 from teia.crawler.ownership import VisitObserver
 from teia.crawler.running_collection import REFILL_PAUSE_S, Crawl
 from teia.crawler.start import build_crawl, topic_of
-from teia.crawler.visit import ActiveVisit
+from teia.crawler.visit import RENDER, ActiveVisit
 from teia.errors import ClusterError
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.host_rules import delay_of
@@ -121,7 +121,7 @@ class NodeOwnership:
 
     def _may_store(self, item: QueuedUrl) -> bool:
         """Tell whether this node's share of the remaining pages of the collection allows one more."""
-        if not self._crawl.config.limits.pages or item.purpose == "robots":
+        if not self._crawl.config.limits.pages or item.purpose in {"robots", RENDER}:
             return True
         return self._crawl.open_pages < self._shares.remaining_share(self.exchange.stored)
 

@@ -50,7 +50,32 @@ class ReadTask(msgspec.Struct, array_like=True, gc=False):
     is_revisit: bool = False
     earlier_url: str = ""
     seen: SeenRecord | None = None
+    rendered: RenderedDocument | None = None
     body: bytes = b""
+
+
+class RenderedDocument(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The document that a page's scripts made, in UTF-8; URLs the page requested, and those it would have led to."""
+
+    document: bytes
+    time_s: float
+    requests: list[str] = []
+    leads_to: list[str] = []
+
+
+class ScriptSigns(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Signs that scripts make more of a page: a hash of its scripts, and whether it is nearly empty without them."""
+
+    scripts: int
+    is_empty: bool
+
+
+class RenderGain(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Words and links that a rendered document has and the page as received has not; hashes of some of them."""
+
+    words: int
+    links: int
+    added: list[int]
 
 
 class SeenRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -94,13 +119,15 @@ class ParsedBody(msgspec.Struct, array_like=True, frozen=True, gc=False):
     simhash: int
     outline: int
     payload_bytes: int
+    signs: ScriptSigns | None = None
 
 
 class ReadSettings(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The parts of the configuration that a child needs to read pages.
 
     `index` and `signals` tell whether index entries and the statements of sitemaps and feeds are wanted, `sketches`
-    whether those of pages are that are visited for the first time.
+    whether those of pages are that are visited for the first time. `render` is `auto` if the signs of pages that need
+    a browser are wanted, `always` if those of all web pages are.
     """
 
     scope: ScopeSettings
@@ -113,6 +140,7 @@ class ReadSettings(msgspec.Struct, array_like=True, frozen=True, gc=False):
     signals: bool = False
     sketches: bool = False
     focus: Focus | None = None
+    render: str = "never"
 
 
 class Focus(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -212,8 +240,9 @@ class ReadResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     `entry` is the page's index entry (index/entry.py). `sketch` is of the text, if the page was visited before
     or is to be kept fresh (refresh/mask.py). `reported` holds the statements of a sitemap or feed, if the collection
     uses signals. `parsed` is a `ParsedBody` of a body that was stored, with `record_id`; `same_as` is the URL of the
-    record that the archive's own record refers to, if that is of another URL. By default it is the result of reading
-    nothing.
+    record that the archive's own record refers to, if that is of another URL. `signs` are those of a page that may be
+    rendered; `gain` is of one that was, and `is_rendered` tells that all the rest is of the rendered document. By
+    default it is the result of reading nothing.
     """
 
     outcome: str = ""
@@ -250,6 +279,9 @@ class ReadResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     parsed: bytes = b""
     same_as: str = ""
     record_id: str = ""
+    signs: ScriptSigns | None = None
+    gain: RenderGain | None = None
+    is_rendered: bool = False
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -9,13 +9,15 @@ The WebSub hub and topic of a feed are discovered here too: from its `Link` head
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from teia.crawler.child.index_entry import entry_of
 from teia.crawler.child.messages import (
@@ -26,7 +28,9 @@ from teia.crawler.child.messages import (
     ReadResult,
     ReadSettings,
     ReadTask,
+    RenderGain,
     ReportedChanges,
+    ScriptSigns,
     decode_settings,
     decode_task,
     encode,
@@ -51,13 +55,14 @@ from teia.index.entry import encode_entry
 from teia.parse.decode import decode
 from teia.parse.document import ParseOptions
 from teia.parse.headers import Headers, parse_head
+from teia.parse.html.script_signs import is_nearly_empty, script_hash
 from teia.parse.parse import ParseResult, parse_document
 from teia.parse.processors import Processors, with_user_processors
 from teia.parse.text.fingerprint import KnownText
 from teia.parse.text.normal import normal_octets
 from teia.records import NOT_MODIFIED, Fetched, Link, LinkKind, Outcome, Page
 from teia.signals.trust import SignalKind
-from teia.store.warc import Members, RevisitOf, digest_of, page_members
+from teia.store.warc import Members, RevisitOf, conversion_member, digest_of, page_members
 from teia.urls import host_of, resolve, site_of
 
 if TYPE_CHECKING:
@@ -76,6 +81,13 @@ NO_RECORDS = Members(b"", (), ())
 """Empty records, for a collection that keeps no answers."""
 
 _ANCHOR = LinkKind.ANCHOR
+MAX_ADDED = 256
+"""Number of hashes of words and links that a rendered document has added, for the comparison with other pages."""
+
+_RENDERED_TYPE = "text/html; charset=utf-8"
+_RENDERED_HEAD = f"HTTP/1.1 200 OK\r\nContent-Type: {_RENDERED_TYPE}\r\n\r\n".encode()
+_RENDERED_TYPES = frozenset({"text/html", "application/xhtml+xml"})
+_PUNCTUATION = ".,;:!?()[]{}\"'«»“”‘’…-–—/|"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +142,10 @@ def read(payload: bytes) -> bytes:
         return encode(_read_page(task, compiled))
     if task.purpose == "entry":
         return encode(_read_entry(task, compiled))
-    # robots.txt and probes: no links and no text are extracted.
+    # robots.txt, requests of rendered pages and pages that are only stored: no links and no text are extracted.
     head = parse_head(task.head)
     decoded = decode(head.headers, task.body, compiled.read_settings.limits)
-    payload = decoded.payload if task.purpose == "robots" else b""
+    payload = decoded.payload if task.purpose in {"robots", "render"} else b""
     redirect_to = _redirect(task, head.headers)
     members = NO_RECORDS
     if compiled.read_settings.archive.answers:
@@ -157,6 +169,8 @@ def read(payload: bytes) -> bytes:
 
 def _read_page(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
     """Read a page; one whose body and links the archive already holds is not parsed, unless these settings need it."""
+    if task.rendered is not None:
+        return _read_rendered(task, compiled)
     if task.seen is None:
         return _parse_page(task, compiled)
     body = task.body
@@ -169,14 +183,95 @@ def _read_page(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
     return _parse_page(task, compiled, digest, repeated)
 
 
+def _read_rendered(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
+    """Read a page in the form that its scripts gave it, unless that has nothing that the page as received has not.
+
+    The records are those of the answer, and the document as a conversion of it. Validators belong to the answer: a page
+    that is read in this form has none, because its data may change while its answer does not.
+    """
+    rendered, parsed = task.rendered, _parsed(task, compiled)
+    assert rendered is not None
+    document = parse_document(task.url, _RENDERED_HEAD, rendered.document, compiled.options, compiled.processors)
+    gain = _gain(parsed.page, document.page)
+    if not gain.added and not rendered.leads_to:
+        return replace(_result(task, compiled, parsed), gain=gain)
+    page = _rendered_page(task, compiled, parsed.page, document.page)
+    shown = ParseResult(page, parsed.head, parsed.decoded, parsed.entries, document.failed, document.outline)
+    # Stored whole, even if the archive has the body: the conversion is found behind its answer.
+    result = _result(replace(task, earlier_digest=""), compiled, shown)
+    if compiled.read_settings.archive.answers and "response" in result.kinds:
+        member = conversion_member(task.url, rendered.time_s, _RENDERED_TYPE, rendered.document, result.record_id)
+        result = replace(
+            result,
+            members=result.members + member,
+            lengths=(*result.lengths, len(member)),
+            kinds=(*result.kinds, "conversion"),
+        )
+    return replace(result, gain=gain, is_rendered=True, etag="", last_modified="", parsed=b"")
+
+
+def _rendered_page(task: ReadTask, compiled: CompiledReadSettings, received: Page, shown: Page) -> Page:
+    """Return a page as its scripts show it; statements of its headers hold, and so do its addresses."""
+    assert task.rendered is not None
+    led_to = (resolve(url, task.url, compiled.read_settings.scope.url_rules) for url in task.rendered.leads_to)
+    links = dict.fromkeys((*shown.links, *(Link(url, LinkKind.REFRESH) for url in led_to if url)))
+    return dataclasses.replace(
+        shown,
+        links=tuple(links),
+        media_type=received.media_type,
+        canonical=shown.canonical or received.canonical,
+        noindex=received.noindex or shown.noindex,
+        nofollow=received.nofollow or shown.nofollow,
+        truncated=received.truncated or shown.truncated,
+        metadata=received.metadata | shown.metadata | {"rendered": "yes"},
+    )
+
+
+def _gain(received: Page, shown: Page) -> RenderGain:
+    """Compare a page as received with the one that its scripts made: distinct words, and addresses of links."""
+    words = _words(shown.text) - _words(received.text)
+    known = {link.url for link in received.links}
+    links = {link.url for link in shown.links if link.kind is _ANCHOR} - known
+    added = sorted(zlib.crc32(each.encode("utf-8", "replace")) for each in (*words, *links))
+    return RenderGain(len(words), len(links), added[:MAX_ADDED])
+
+
+def _words(text: str) -> set[str]:
+    """Return the distinct words of a text, without those that hold digits: clocks and counters are no gain."""
+    return {word for each in text.lower().split() if (word := each.strip(_PUNCTUATION)).isalpha()}
+
+
+def _signs(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult, outcome: str) -> ScriptSigns | None:
+    """Return the signs of a web page that may be rendered; None for all others."""
+    page, wanted = parsed.page, compiled.read_settings.render
+    is_page = 200 <= task.status < 300 and outcome == task.outcome and page.media_type in _RENDERED_TYPES
+    if not is_page or task.rendered is not None or task.truncated or not parsed.decoded.payload:
+        return None
+    scripts = script_hash(parsed.decoded.payload)
+    if not scripts and wanted == "auto":
+        return None
+    return ScriptSigns(scripts, is_nearly_empty(parsed.decoded.payload, len(page.text)))
+
+
 def _parse_page(
     task: ReadTask, compiled: CompiledReadSettings, digest: str = "", repeated: RepeatedBody | None = None
 ) -> ReadResult:
     """Parse a page. `digest` is that of its body without chunks, if it is known already."""
-    parsed = _parsed(task, compiled, digest, repeated)
+    return _result(task, compiled, _parsed(task, compiled, digest, repeated), digest, repeated)
+
+
+def _result(
+    task: ReadTask,
+    compiled: CompiledReadSettings,
+    parsed: ParseResult,
+    digest: str = "",
+    repeated: RepeatedBody | None = None,
+) -> ReadResult:
+    """Return the result for a page that was parsed."""
     page, headers = parsed.page, parsed.head.headers
     redirect_to = _redirect(task, headers)
     outcome = _outcome(task, compiled, parsed, redirect_to)
+    signs = None if compiled.read_settings.render == "never" else _signs(task, compiled, parsed, outcome)
     chosen = _chosen_links(task, compiled, page, outcome, redirect_to)
     judged = None if compiled.focus is None else _judged(task, compiled.focus, page, chosen, redirect_to)
     members = NO_RECORDS
@@ -186,7 +281,7 @@ def _parse_page(
     entry = _entry(task, compiled, page) if compiled.read_settings.index and outcome == task.outcome else b""
     reported = _reported_changes(task, compiled, parsed) if compiled.read_settings.signals and parsed.entries else None
     can_be_repeated = repeated is None and "response" in members.kinds
-    body = _parsed_body(task, compiled, parsed, outcome) if can_be_repeated else b""
+    body = _parsed_body(task, compiled, parsed, outcome, signs) if can_be_repeated else b""
     return ReadResult(
         str(outcome),
         page.media_type,
@@ -221,7 +316,8 @@ def _parse_page(
         page.mail_links,
         body,
         repeated.reference.url if repeated and "revisit" in members.kinds else "",
-        members.record_id if body else "",
+        members.record_id if body or task.rendered is not None else "",
+        signs,
     )
 
 
@@ -241,7 +337,8 @@ def _records(
         metadata["relevance"] = f"{judged.relevance / TOP_SCORE:.2f}"
     if compiled.read_settings.parse.processors:
         metadata = {**page.metadata, **metadata}  # includes the results of the user's own processors (A15)
-    if not digest and decoded.payload is decoded.dechunked:  # then the page's digest is the payload's too
+    # Then the page's digest is the payload's too.
+    if not digest and decoded.payload is decoded.dechunked and task.rendered is None:
         digest = f"sha256:{page.digest}"
     return page_members(_fetched(task), decoded.dechunked, metadata, _earlier(task, repeated), digest)
 
@@ -311,10 +408,13 @@ def _result_of_repeated(
         payload_digest=members.payload_digest,
         entry=entry,
         same_as=reference.url if "revisit" in members.kinds else "",
+        signs=parsed.signs if compiled.read_settings.render != "never" else None,
     )
 
 
-def _parsed_body(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult, outcome: str) -> bytes:
+def _parsed_body(
+    task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult, outcome: str, signs: ScriptSigns | None
+) -> bytes:
     """Return what other answers with this body need not be parsed for; empty if they are not recognised."""
     settings, page = compiled.read_settings, parsed.page
     if not settings.archive.content_seen or task.status != 200 or outcome != task.outcome or task.truncated:
@@ -335,6 +435,7 @@ def _parsed_body(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseRe
             page.simhash,
             parsed.outline,
             len(parsed.decoded.payload),
+            signs,
         )
     )
 
@@ -358,7 +459,12 @@ def _reported_changes(task: ReadTask, compiled: CompiledReadSettings, parsed: Pa
 
 def _read_entry(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
     """Read a page out of the archive again, for the index alone."""
-    return ReadResult(task.outcome, entry=_entry(task, compiled, _parsed(task, compiled).page))
+    page = _parsed(task, compiled).page
+    if task.rendered is not None:
+        document = task.rendered.document
+        shown = parse_document(task.url, _RENDERED_HEAD, document, compiled.options, compiled.processors)
+        page = _rendered_page(task, compiled, page, shown.page)
+    return ReadResult(task.outcome, entry=_entry(task, compiled, page))
 
 
 def _entry(task: ReadTask, compiled: CompiledReadSettings, page: Page) -> bytes:
@@ -508,6 +614,9 @@ def _metadata(task: ReadTask, page: Page, redirect_to: str) -> dict[str, str | t
         metadata["language"] = page.language
     if page.nofollow:
         metadata["robots"] = "nofollow"
+    if "rendered" in page.metadata and task.rendered is not None:
+        metadata["rendered"] = page.metadata["rendered"]
+        metadata["requested"] = tuple(task.rendered.requests)
     if "reserved" in page.metadata:
         metadata["reserved"] = page.metadata["reserved"]
     if redirect_to:

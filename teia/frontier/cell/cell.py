@@ -653,7 +653,8 @@ class _PageWrites:
         earlier = b"" if is_first else before[1] or before[0]
         is_other = page.status != NOT_MODIFIED and earlier != (page.text_digest or page.digest)
         # The crawler's own comparison comes first, then the digests; None where there is nothing to compare.
-        changed = settled.changed if settled.visit_result is not None else is_other if earlier and not failed else None
+        can_compare = earlier and not failed and settled.is_comparable
+        changed = settled.changed if settled.visit_result is not None else is_other if can_compare else None
         digest = before[0] if not is_first and page.status == NOT_MODIFIED else page.digest
         visit = (settled.time_s, settled.outcome, digest, changed, *archived, settled.visit_result)
         self._visits.append((*row_key, *visit))

@@ -117,7 +117,8 @@ class SettledVisit:
 
     `repeats`: the archive holds a revisit record of it, which has no body; the capture stays where it was. `body_at` is
     the record with the body, if it is of another URL.
-    `visit_result` and `changed` are for visits that were compared with the one before; otherwise the digests decide.
+    `visit_result` and `changed` are for visits that were compared with the one before; otherwise the digests decide,
+    unless it `is_comparable` no more: it was read in another form than the one before.
     """
 
     host_id: int
@@ -132,6 +133,7 @@ class SettledVisit:
     body_at: CaptureLocation = NOT_ARCHIVED
     visit_result: int | None = None
     changed: bool | None = None
+    is_comparable: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ alone (`RENAMED`) and is migrated when it is opened; any other is refused.
     samples, aliases  some pages of each host, and the names that are, or may be, one site (alias_evidence.py)
     patterns, text_hashes, spellings  the kinds of URLs of a host and their value (watch.py); a URL's `pattern` is
             negative as long as only pages of that pattern link to it
+    renderings, rendered_pages  kinds of pages that are rendered by a browser or not, and the pages that were
+            (frontier/tables/renderings.py)
     trails  only where the order is `focused`: the promise of the pages that link to a URL, and its own relevance;
             `rules` counts the kinds of pages that led to each kind
 """
@@ -207,6 +209,17 @@ A table with row numbers, unlike the others: its rows are long and keys are rand
 rewrite a page of its own; with row numbers, only pages of the short index are rewritten.
 """
 
+RENDER_TABLES = """
+CREATE TABLE IF NOT EXISTS renderings (
+    slot INTEGER NOT NULL, host_id INTEGER NOT NULL, key INTEGER NOT NULL, record BLOB NOT NULL,
+    PRIMARY KEY (slot, host_id, key)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rendered_pages (
+    slot INTEGER NOT NULL, host_id INTEGER NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (slot, host_id, key)
+) WITHOUT ROWID;
+"""
+"""Created where they are missing, as above (frontier/tables/renderings.py)."""
+
 # A new cell stores counted links from its first page on; older cells lack this row.
 DDL += "INSERT INTO meta VALUES ('outlinks', 1);\n"
 
@@ -243,4 +256,4 @@ PRAGMAS = (
     "PRAGMA busy_timeout = 10000",
 )
 
-SCHEMA = Schema(VERSION, DDL, PRAGMAS, TABLES + OUTLINKS, RENAMED)
+SCHEMA = Schema(VERSION, DDL, PRAGMAS, TABLES + OUTLINKS + RENDER_TABLES, RENAMED)

@@ -6,5 +6,6 @@ hosts         hosts, and how many URLs each has
 counts        counts for reports
 consistency   contradictions between the tables, for an audit
 captures      locations of captures in the archive
+renderings    kinds of pages that are rendered by a browser, and the pages that were
 pending_log   rows of the fetch log that are not yet in Parquet files
 """

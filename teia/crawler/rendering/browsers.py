@@ -1,0 +1,144 @@
+"""The browser that all collections of a crawler share, and the pages that are rendered in it.
+
+It is started with the first page and ended when no page has come for a while, or after some hundred pages. A browser
+that ends by itself costs one page at most: those that were open are rendered once more in the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from teia.clock import Clock
+from teia.lib.child_process import BackOff
+from teia.render.browser import Browser, BrowserLimits, NoBrowser
+from teia.render.devtools import BrowserGone
+from teia.render.page import BrowserAnswer, FetchForPage, PageLimits, RenderedPage, render_page
+
+IDLE_S = 30.0
+PAGES_PER_BROWSER = 500
+"""Number of pages after which a browser is replaced, because long-lived browsers grow."""
+
+TRIES = 2
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class RenderJob:
+    """A page to be rendered. `decode` returns the answer that the crawler has of it; `done` gets the result."""
+
+    url: str
+    decode: Callable[[], BrowserAnswer]
+    fetch: FetchForPage
+    limits: PageLimits
+    agent: str
+    done: Callable[[RenderedPage], None]
+    tries: int = 0
+
+
+class Browsers:
+    """Workers that render one page each at a time, in one browser."""
+
+    def __init__(self, program: str, parallel: int, memory_bytes: int, clock: Clock) -> None:
+        self._program, self._limits, self._clock = program, BrowserLimits(memory_bytes), clock
+        self._parallel = parallel
+        self._jobs: asyncio.Queue[RenderJob] = asyncio.Queue()
+        self._workers: set[asyncio.Task[None]] = set()
+        self._browser: Browser | None = None
+        self._lock = asyncio.Lock()
+        self._stack: AsyncExitStack | None = None
+        self._rendered_here = self._busy = 0
+        self._back_off = BackOff(clock.ticks_s, 1.0, 300.0, 60.0)
+        self.trouble = ""
+        """Reason why no page can be rendered now; empty while a browser can be started."""
+
+    @property
+    def waiting(self) -> int:
+        """Number of pages that wait or are being rendered."""
+        return self._jobs.qsize() + self._busy
+
+    def submit(self, job: RenderJob) -> None:
+        self._jobs.put_nowait(job)
+        if len(self._workers) < min(self._parallel, self.waiting):
+            worker = asyncio.get_running_loop().create_task(self._work())
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+
+    async def _work(self) -> None:
+        """Render pages until none comes for a while; the last worker ends the browser."""
+        while True:
+            try:
+                async with asyncio.timeout(IDLE_S):
+                    job = await self._jobs.get()
+            except TimeoutError:
+                break
+            self._busy += 1
+            try:
+                await self._render(job)
+            finally:
+                self._busy -= 1
+        if not self._busy and self._jobs.empty():
+            await self._end_browser()
+
+    async def _render(self, job: RenderJob) -> None:
+        answer = await asyncio.to_thread(job.decode)
+        while True:
+            job.tries += 1
+            try:
+                browser = await self._running_browser()
+                self._rendered_here += 1
+                result = await render_page(browser, job.url, answer, job.fetch, job.limits, self._clock, job.agent)
+            except NoBrowser as error:
+                result = RenderedPage(error=str(error))
+            except BrowserGone:
+                if job.tries < TRIES:
+                    continue
+                result = RenderedPage(error="the browser ended while it rendered the page")
+            job.done(result)
+            return
+
+    async def _running_browser(self) -> Browser:
+        async with self._lock:
+            if self._browser is not None and (
+                not self._browser.is_alive or (self._rendered_here >= PAGES_PER_BROWSER and not self._browser.pages)
+            ):
+                await self._close_browser()
+            if self._browser is None:
+                await self._start_browser()
+            assert self._browser is not None
+            return self._browser
+
+    async def _start_browser(self) -> None:
+        if self._back_off.left_s:
+            raise NoBrowser(self.trouble or "the browser does not start")
+        self._stack, self._rendered_here = AsyncExitStack(), 0
+        self._back_off.begin()
+        try:
+            self._browser = await self._stack.enter_async_context(Browser(self._program, self._limits))
+        except NoBrowser as error:
+            self._back_off.fail()
+            self.trouble = str(error)
+            _log.warning("pages are not rendered for now: %s", error)
+            raise
+        self.trouble = ""
+
+    async def _end_browser(self) -> None:
+        async with self._lock:
+            if self._browser is not None and not self._browser.pages:
+                await self._close_browser()
+
+    async def _close_browser(self) -> None:
+        stack, self._stack, self._browser = self._stack, None, None
+        if stack is not None:
+            await stack.aclose()
+
+    async def close(self) -> None:
+        """End all pages and the browser; nothing more is reported."""
+        workers = list(self._workers)
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        await self._close_browser()

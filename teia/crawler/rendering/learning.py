@@ -1,0 +1,146 @@
+"""Which pages are rendered: learnt by trials, for each site, pattern of URLs and set of scripts.
+
+Scripts decide what rendering brings. So the first page with scripts of its kind is a trial. A *kind* is a host, a
+pattern of URLs (frontier/traps/patterns.py), the hash of the page's scripts, and whether the page is nearly empty
+without them (parse/html/script_signs.py).
+
+- A trial that brings `CLEAR` words or links, or more, shows that the kind is to be rendered.
+- One that brings fewer is followed by another. If that adds the same once more, such as a notice on each page, the kind
+  is not rendered; if it adds something of its own, it is.
+- One that brings nothing, or that fails, shows that the kind is not rendered.
+
+A kind whose pages brought nothing new `BARREN` times in a row is not rendered any more. A kind that is not rendered is
+tried again after some of its pages, each time twice as many, and after `RETRY_S`. If `SAME_SCRIPTS` patterns of a host
+show that some scripts bring nothing, pages of its other patterns with these scripts are no trials, unless they are
+nearly empty.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import msgspec
+
+CLEAR = 20
+BARREN = 3
+SAME_SCRIPTS = 2
+FIRST_SKIP, MOST_SKIPS = 256, 16_384
+RETRY_S = 7 * 86_400.0
+MAX_KINDS = 200
+"""Number of kinds of a host that are remembered; further ones are not rendered unless they are nearly empty."""
+
+
+class RenderVerdict(IntEnum):
+    """What is known of a kind of pages; the numbers are stored."""
+
+    UNKNOWN = 0
+    UNSURE = 1
+    """A trial brought a little; another one decides."""
+    RENDERED = 2
+    STATIC = 3
+
+
+class RenderKind(msgspec.Struct, array_like=True):
+    """A kind of pages of a host, and what its trials have shown.
+
+    `words` and `links` are all that rendering brought; `added` are hashes of what the first trial added. `skips` is the
+    number of pages without a trial before the next one, of which `skipped` have come.
+    """
+
+    pattern: str
+    scripts: int
+    is_empty: bool
+    verdict: RenderVerdict = RenderVerdict.UNKNOWN
+    rendered: int = 0
+    gained: int = 0
+    failed: int = 0
+    barren: int = 0
+    words: int = 0
+    links: int = 0
+    skips: int = FIRST_SKIP
+    skipped: int = 0
+    tried_s: float = 0.0
+    added: list[int] = []
+
+    def is_wanted(self, now_s: float) -> bool:
+        """Tell whether a page of this kind is to be rendered now; a page that is not counts as skipped."""
+        if self.verdict is not RenderVerdict.STATIC:
+            return True
+        self.skipped += 1
+        return self.skipped > self.skips or now_s - self.tried_s > RETRY_S
+
+    def note_gain(self, words: int, links: int, added: list[int], now_s: float) -> None:
+        """Learn from a page that was rendered."""
+        # As compared with the kind's other pages: a menu that is made by a script is a gain once.
+        new = len(set(added).difference(self.added))
+        self.rendered, self.tried_s, self.skipped = self.rendered + 1, now_s, 0
+        self.words, self.links = self.words + words, self.links + links
+        self.gained += new > 0
+        if not self.added:
+            self.added = added
+        if self.verdict is RenderVerdict.RENDERED:
+            self.barren = 0 if new else self.barren + 1
+            if self.barren >= BARREN:
+                self._skip()
+        elif new >= CLEAR or (self.verdict is RenderVerdict.UNSURE and new):
+            self.verdict, self.barren, self.skips = RenderVerdict.RENDERED, 0, FIRST_SKIP
+        elif new and self.verdict is RenderVerdict.UNKNOWN:
+            self.verdict = RenderVerdict.UNSURE
+        else:
+            self._skip()
+
+    def note_failure(self, now_s: float) -> None:
+        """Learn from a page that could not be rendered."""
+        self.rendered, self.failed, self.tried_s, self.skipped = self.rendered + 1, self.failed + 1, now_s, 0
+        self.barren += 1
+        if self.verdict is not RenderVerdict.RENDERED or self.barren >= BARREN:
+            self._skip()
+
+    def _skip(self) -> None:
+        """Render no more pages of this kind, for longer each time."""
+        if self.verdict is RenderVerdict.STATIC:
+            self.skips = min(MOST_SKIPS, 2 * self.skips)
+        self.verdict, self.barren = RenderVerdict.STATIC, 0
+
+
+_decode = msgspec.msgpack.Decoder(RenderKind).decode
+encode_kind = msgspec.msgpack.Encoder().encode
+
+
+def decode_kind(record: bytes) -> RenderKind | None:
+    """Return a stored kind; None if another version wrote it, so that it is learnt again."""
+    try:
+        return _decode(record)
+    except msgspec.MsgspecError:
+        return None
+
+
+class HostKinds:
+    """The kinds of pages of one host."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, int, bool], RenderKind] = {}
+
+    def load(self, records: list[bytes]) -> None:
+        """Take what earlier runs have learnt; what this run has learnt is newer."""
+        for kind in filter(None, map(decode_kind, records)):
+            self._kinds.setdefault((kind.pattern, kind.scripts, kind.is_empty), kind)
+
+    def find(self, pattern: str, scripts: int, *, is_empty: bool) -> RenderKind | None:
+        """Return the kind of a page, which may be new; None if there are too many."""
+        key = (pattern, scripts, is_empty)
+        kind = self._kinds.get(key)
+        if kind is None and (is_empty or len(self._kinds) < MAX_KINDS):
+            kind = self._kinds[key] = RenderKind(pattern, scripts, is_empty)
+            if not is_empty and self._shows_nothing(scripts):
+                kind.verdict = RenderVerdict.STATIC
+        return kind
+
+    def _shows_nothing(self, scripts: int) -> bool:
+        """Tell whether some scripts brought nothing in all patterns where they were tried, and these are several."""
+        same = [each for each in self._kinds.values() if each.scripts == scripts and each.rendered]
+        barren = [each for each in same if each.verdict is RenderVerdict.STATIC]
+        return len(barren) >= SAME_SCRIPTS and len(barren) == len(same)
+
+    def __len__(self) -> int:
+        return len(self._kinds)

@@ -1,0 +1,275 @@
+"""The rendering of one collection: which pages wait for it, what it brought, and its budget.
+
+A page whose signs (parse/html/script_signs.py) say that scripts may bring more is taken from the loop after it was read
+(`take`). It waits while a trial of its kind is under way, is rendered, and is read again with the document that its
+scripts made; or it continues as it was received. Few pages wait at a time: a host of which many wait gets no further
+page requested.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from teia.clock import Clock
+from teia.config.sections import LimitSettings
+from teia.crawler.child.messages import ReadResult, RenderedDocument
+from teia.crawler.compiled_settings import user_agent
+from teia.crawler.rendering.browsers import Browsers, RenderJob
+from teia.crawler.rendering.learning import HostKinds, RenderKind, RenderVerdict, encode_kind
+from teia.crawler.rendering.page_requests import PageRequests
+from teia.crawler.running_collection import Crawl
+from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.rows import QueuedUrl, tail_of
+from teia.frontier.cell.schema import BY_REQUISITE
+from teia.frontier.rules.scope import compile_scope
+from teia.frontier.traps.patterns import pattern_of
+from teia.frontier.traps.shapes import trap_of
+from teia.parse.decode import decode
+from teia.parse.headers import parse_head
+from teia.records import Fetched, Outcome
+from teia.render.page import BrowserAnswer, PageLimits, RenderedPage
+from teia.urls import host_of, key_of
+
+MAX_OF_HOST, MAX_WAITING, MAX_BYTES = 16, 256, 64 * 2**20
+"""Pages of a host, and of all hosts, that wait at most before no further page is requested; and the size of all."""
+
+Accept = Callable[[Crawl, ActiveVisit, ReadResult], None]
+"""Function of the loop that continues with a page as it was received."""
+
+Reread = Callable[[Crawl, ActiveVisit, RenderedDocument], None]
+"""Function of the loop that has a page read again, as its scripts show it."""
+
+
+@dataclass(slots=True)
+class RenderCounts:
+    """Counts of this run."""
+
+    rendered: int = 0
+    gained: int = 0
+    failed: int = 0
+    over_budget: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Trial:
+    """A trial of a kind that is under way, and the pages that wait for its result."""
+
+    waiting: list[ActiveVisit] = field(default_factory=list)
+
+
+class Rendering:
+    """Rendering of one crawl; all of it lives on the event loop."""
+
+    def __init__(
+        self,
+        crawl: Crawl,
+        browsers: Browsers,
+        clock: Clock,
+        accept: Accept,
+        reread: Reread,
+        queue_request: Callable[[QueuedUrl], None],
+    ) -> None:
+        self._crawl, self._browsers, self._clock = crawl, browsers, clock
+        self._accept, self._reread = accept, reread
+        self.requests = PageRequests(clock, self._may_request, queue_request)
+        self._kinds: defaultdict[str, HostKinds] = defaultdict(HostKinds)
+        self._trials: dict[int, _Trial] = {}
+        self._under_way: dict[ActiveVisit, RenderKind | None] = {}
+        self._of_host: Counter[str] = Counter()
+        self._bytes = 0
+        self.counts = RenderCounts()
+        self.apply_settings()
+
+    def apply_settings(self) -> None:
+        """Use the settings that the crawl has now."""
+        render = self._settings = self._crawl.config.render
+        self._always = compile_scope(render.always) if render.always else None
+        self._never = compile_scope((), render.never)
+        self._limits = PageLimits(
+            render.busy_s, render.longest_s, render.requests, body_bytes=self._crawl.config.limits.body_bytes
+        )
+
+    # -- which pages ---------------------------------------------------------------------------------------
+
+    def is_full(self, host: str) -> bool:
+        """Tell whether too many pages wait for another one of this host to be requested."""
+        return self._of_host[host] >= MAX_OF_HOST or len(self._under_way) >= MAX_WAITING or self._bytes >= MAX_BYTES
+
+    def take(self, visit: ActiveVisit, result: ReadResult) -> bool:
+        """Take a page that was read and may need rendering; return False if it is to continue as it is."""
+        mode = self._mode(visit.item.url)
+        if result.signs is None or mode == "never" or (mode == "auto" and not result.signs.scripts):
+            return False
+        kind = None
+        if mode == "auto":
+            kind = self._kind_of(visit, result)
+            if kind is None or not kind.is_wanted(self._clock.now_s()):
+                return False
+        if self._settings.budget and self.counts.rendered >= self._settings.budget:
+            self.counts.over_budget += 1
+            return False
+        visit.static = result
+        self._under_way[visit] = kind
+        self._of_host[visit.queue.host] += 1
+        self._bytes += _size(visit)
+        if kind is None or kind.verdict is RenderVerdict.RENDERED:
+            self._start(visit)
+        elif id(kind) in self._trials:
+            self._trials[id(kind)].waiting.append(visit)
+        else:
+            self._trials[id(kind)] = _Trial()
+            self._start(visit)
+        return True
+
+    def _mode(self, url: str) -> str:
+        try:
+            if self._never.excludes(url):
+                return "never"
+            if self._always is not None and self._always.allows(url):
+                return "always"
+        except Exception:  # noqa: BLE001  # a rule that is a function written by the user
+            return "never"
+        return self._settings.mode
+
+    def _kind_of(self, visit: ActiveVisit, result: ReadResult) -> RenderKind | None:
+        assert result.signs is not None
+        host = visit.queue.host
+        pattern = pattern_of(tail_of(visit.item.url, host))
+        return self._kinds[host].find(pattern, result.signs.scripts, is_empty=result.signs.is_empty)
+
+    def load(self, host: str, records: list[bytes]) -> None:
+        """Take what earlier runs have learnt about a host."""
+        self._kinds[host].load(records)
+
+    def forget(self, host: str) -> None:
+        """Drop a host that has left memory; what was learnt is on disk."""
+        self._kinds.pop(host, None)
+
+    # -- a page is rendered --------------------------------------------------------------------------------
+
+    def _start(self, visit: ActiveVisit) -> None:
+        fetched, config = visit.fetched, self._crawl.config
+        assert fetched is not None
+        self.counts.rendered += 1
+        self._browsers.submit(
+            RenderJob(
+                fetched.url,
+                partial(_page_answer, fetched, config.limits),
+                self.requests.fetch,
+                self._limits,
+                user_agent(config.courtesy),
+                partial(self._handle_rendered, visit),
+            )
+        )
+
+    def _handle_rendered(self, visit: ActiveVisit, page: RenderedPage) -> None:
+        if visit not in self._under_way:
+            return  # the crawl has ended meanwhile
+        if page.error:
+            self._handle_failure(visit, page.error)
+            return
+        document = RenderedDocument(page.document, self._clock.now_s(), page.requests, page.leads_to)
+        self._reread(self._crawl, visit, document)
+
+    def _handle_failure(self, visit: ActiveVisit, why: str) -> None:
+        """Continue with a page as it was received; a known page that is shown by scripts keeps its last capture."""
+        kind, static = self._under_way[visit], visit.static
+        assert static is not None
+        self.counts.failed += 1
+        is_known = visit.item.visits and kind is not None and kind.verdict is RenderVerdict.RENDERED
+        if kind is not None:
+            kind.note_failure(self._clock.now_s())
+        self._end(visit, kind)
+        if is_known:
+            visit.outcome, visit.detail = Outcome.SYSTEM, f"not rendered: {why}"
+        else:
+            visit.detail = f"not rendered: {why}"
+        self._accept(self._crawl, visit, static)
+        self._decide_trial(kind)
+
+    def note_read(self, visit: ActiveVisit, result: ReadResult | None) -> None:
+        """Learn from a page that was rendered and read again; None if that killed its parse child."""
+        kind = self._under_way.get(visit)
+        if result is None or result.gain is None:
+            self._handle_failure(visit, "the document cannot be read")
+            return
+        gain = result.gain
+        self.counts.gained += result.is_rendered
+        if kind is not None:
+            kind.note_gain(gain.words, gain.links, gain.added, self._clock.now_s())
+        visit.detail = f"rendered: {gain.words} words, {gain.links} links"
+        self._end(visit, kind)
+        self._accept(self._crawl, visit, result)
+        self._decide_trial(kind)
+
+    def _end(self, visit: ActiveVisit, kind: RenderKind | None) -> None:
+        """Count a page out; its commit stores what was learnt."""
+        del self._under_way[visit]
+        self._of_host[visit.queue.host] -= 1
+        if not self._of_host[visit.queue.host]:
+            del self._of_host[visit.queue.host]
+        self._bytes -= _size(visit)
+        if kind is not None:
+            visit.learnt = [(_key(kind), encode_kind(kind))]
+        visit.static = None
+
+    def _decide_trial(self, kind: RenderKind | None) -> None:
+        """Let the pages go that waited for a trial of their kind: to be rendered, or on as they are."""
+        trial = self._trials.pop(id(kind), None)
+        if trial is None or kind is None:
+            return
+        for at, visit in enumerate(trial.waiting):
+            if kind.verdict is RenderVerdict.RENDERED:
+                self._start(visit)
+            elif kind.verdict is RenderVerdict.STATIC:
+                static = visit.static
+                assert static is not None
+                kind.skipped += 1
+                self._end(visit, None)
+                self._accept(self._crawl, visit, static)
+            else:
+                # The trial brought a little: the next page is another one.
+                self._trials[id(kind)] = _Trial(trial.waiting[at + 1 :])
+                self._start(visit)
+                return
+
+    # -- requests of pages ---------------------------------------------------------------------------------
+
+    def _may_request(self, url: str) -> bool:
+        """Tell whether a page may request a URL: the scope of requisites, and a host of this machine."""
+        crawl = self._crawl
+        if crawl.is_ending or not crawl.ownership.owns(host_of(url)) or trap_of(url, crawl.config.limits) is not None:
+            return False
+        return crawl.compiled.wants_link(url, 0, BY_REQUISITE)
+
+    def note_request(self, visit: ActiveVisit) -> None:
+        """Take the answer to a request of a page."""
+        self.requests.note_end(visit)
+
+    def abandon(self) -> list[ActiveVisit]:
+        """Give up all pages that wait, because the crawl ends; they are fetched again in the next run."""
+        visits = list(self._under_way)
+        self._under_way.clear()
+        self._trials.clear()
+        self._of_host.clear()
+        self._bytes = 0
+        self.requests.give_up()
+        return visits
+
+
+def _size(visit: ActiveVisit) -> int:
+    return 0 if visit.fetched is None else len(visit.fetched.body)
+
+
+def _key(kind: RenderKind) -> int:
+    """Return the number under which a kind of a host is stored."""
+    return key_of(f"{kind.pattern} {kind.scripts} {int(kind.is_empty)}")
+
+
+def _page_answer(fetched: Fetched, limits: LimitSettings) -> BrowserAnswer:
+    """Return an answer as the browser gets it; in a thread of its own, because it may be large."""
+    headers = parse_head(fetched.head).headers
+    return BrowserAnswer(fetched.status, headers.fields, decode(headers, fetched.body, limits).payload)
