@@ -112,10 +112,15 @@ def pytest_collection() -> None:
     gc.disable()
 
 
+GARBAGE_AFTER = 20_000
+"""New objects between two collections of garbage, as in commands (teia/cli/main.py)."""
+
+
 def pytest_collection_finish() -> None:
     """Thousands of tests stay as long as the process: the collector of garbage need not walk over them each time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(GARBAGE_AFTER, 10, 10)
     gc.enable()
 
 

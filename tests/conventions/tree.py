@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -25,7 +26,13 @@ class Module:
 
 @cache
 def modules(folder: str = "teia") -> tuple[Module, ...]:
-    return tuple(_module(path) for path in sorted((ROOT / folder).rglob("*.py")))
+    """Return the modules of a folder; their trees stay, so the collector of garbage need not walk over them."""
+    gc.disable()
+    try:
+        return tuple(_module(path) for path in sorted((ROOT / folder).rglob("*.py")))
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _module(path: Path) -> Module:
