@@ -77,6 +77,7 @@ def test_ebr_takes_hits_as_clicks_and_guesses_them_from_other_weights() -> None:
     assert taken("ebr", weights="hits") == taken("edf") != taken("ebr")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("policy", ["psp", "sampling"])
 def test_a_timetable_is_carried_out_to_its_end(policy: str, tmp_path: Path) -> None:
     """A plan made anew after every visit began with the same page every time, and visited no other."""

@@ -137,7 +137,8 @@ def test_every_url_is_listed_once_in_its_canonical_spelling() -> None:
     urls = [line.url for line in lines]
     assert len(set(urls)) == len(urls)
     assert all(canonicalize(url) == url for url in urls)
-    assert sum(line.host in {host.name for host in world.hosts} for line in lines) == world.spec.pages
+    hosts = {host.name for host in world.hosts}
+    assert sum(line.host in hosts for line in lines) == world.spec.pages
     copies = [line for line in lines if line.same_as is not None and line.versions]
     assert copies
     for line in copies[:100]:
