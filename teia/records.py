@@ -81,6 +81,7 @@ class Outcome(StrEnum):
     ALIAS = "alias"
     SOFT_404 = "soft_404"
     PARSE_FAILED = "parse_failed"
+    NOT_RENDERED = "not_rendered"
     GONE = "gone"
     DROPPED = "dropped"
     SYSTEM = "system"

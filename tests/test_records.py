@@ -34,7 +34,7 @@ def test_outcome_names_are_the_published_ones() -> None:
     assert {str(outcome) for outcome in Outcome} == {
         "robots", "robots_unreachable", "out_of_scope", "forbidden_type", "too_large", "timeout", "dns", "connect",
         "tls", "bad_answer", "blocked_address", "redirect_loop", "trap", "budget", "alias", "soft_404",
-        "parse_failed", "gone", "dropped", "system",
+        "parse_failed", "not_rendered", "gone", "dropped", "system",
     }  # fmt: skip
 
 

@@ -32,7 +32,8 @@ class Summary:
     of earlier runs too, `indexed` those pages that searches can find now. `index_behind` are pages that
     belong into the index and are not there yet, `index_unreadable` those whose captures could not be read for it;
     `index_writing` says whether a process writes the index. `seconds` ends when everything is committed and handed to
-    the indexer; indexing the rest took `index_seconds` more. `lost_here` are documents that reached their time limit
+    the indexer; indexing the rest took `index_seconds` more. `not_rendered` is the reason why no page can
+    be rendered, though the settings want it. `lost_here` are documents that reached their time limit
     because this machine had too many requests under way, `parallel_requests` is the number that it allows. `freshness`
     is for crawls that keep their pages fresh: the estimate from the known change rates, its error, and the best
     possible value.
@@ -61,6 +62,7 @@ class Summary:
     index_unreadable: int = 0
     index_writing: bool = False
     lost_here: int = 0
+    not_rendered: str = ""
     parallel_requests: int = 0
     captures: int = 0
 
@@ -95,6 +97,7 @@ def summarize(crawl: Crawl, seconds: float, politeness_violations: int = 0) -> S
         politeness_violations=politeness_violations,
         paused_why=crawl.paused_why,
         lost_here=crawl.lost_here,
+        not_rendered=crawl.not_rendered,
         parallel_requests=crawl.parallel_requests,
         failed_seeds=tuple(f"{url}: {why}" for url, why in counts.failed_seeds.items()),
         freshness=crawl.committer.refresh.account() if crawl.committer.refresh is not None else None,

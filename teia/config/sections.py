@@ -27,6 +27,10 @@ POLICIES = (
 """Policies of revisits; refresh/policies.py has them."""
 
 
+RENDER_RULE = r"(host|domain|suffix|prefix|regex):\S+"
+"""Rules for rendering: those that name neither files nor code."""
+
+
 @dataclass(frozen=True, slots=True)
 class CollectionSettings:
     """Name, seeds and order of a collection (T1)."""
@@ -301,8 +305,12 @@ class RenderSettings:
         "auto: render pages whose scripts bring text or links, if Chromium is installed; always: all web pages; never",
         choices=("auto", "never", "always"),
     )
-    always: tuple[str, ...] = setting((), "rules of URLs that are always rendered, in the form of include rules")
-    never: tuple[str, ...] = setting((), "rules of URLs that are never rendered; they override `always`")
+    always: tuple[str, ...] = setting(
+        (), "rules of URLs that are always rendered, in the form of include rules", matches=RENDER_RULE
+    )
+    never: tuple[str, ...] = setting(
+        (), "rules of URLs that are never rendered; they override `always`", matches=RENDER_RULE
+    )
     budget: int = setting(10_000, "pages rendered in one run at most; 0: no limit", at_least=0)
     parallel: int = setting(4, "pages rendered at a time", at_least=1, at_most=64)
     busy_s: float = setting(

@@ -802,7 +802,8 @@ def shows_links(visit: ActiveVisit) -> bool:
     fetched, verdict = visit.fetched, visit.verdict
     if fetched is None or verdict is None or visit.is_first is None or verdict.state in {STATE_QUEUED, STATE_FAILED}:
         return False
-    return fetched.status not in {0, NOT_MODIFIED} and visit.outcome != Outcome.TOO_LARGE
+    is_kept = visit.outcome not in {Outcome.TOO_LARGE, Outcome.NOT_RENDERED}
+    return fetched.status not in {0, NOT_MODIFIED} and is_kept
 
 
 def link_targets(visit: ActiveVisit, links: Iterable[HostLinks]) -> dict[str, set[int]]:

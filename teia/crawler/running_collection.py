@@ -202,6 +202,8 @@ class Crawl:
         self.live = LiveRequests()
         self.content_seen: ContentSeen | None = None
         """The content-seen test, if the settings want one."""
+        self.not_rendered = ""
+        """Reason why no page can be rendered, though the settings want it."""
         self.rendering: PageRendering | None = None
         """The rendering of pages, if the settings want it and a browser is installed."""
 

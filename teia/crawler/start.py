@@ -7,6 +7,7 @@ full delay from now.
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import sqlite3
@@ -44,6 +45,7 @@ from teia.crawler.loop import Crawler
 from teia.crawler.open_cell import Cell
 from teia.crawler.order_hints import agree_on_kinds
 from teia.crawler.ownership import KeptElsewhere, OneMachine, Ownership
+from teia.crawler.rendering.on_demand import RenderingOnDemand
 from teia.crawler.resources import PER_CHILD, DiskSpace, allot_sockets, count_open_files, raise_limit
 from teia.crawler.robots import RobotsCache
 from teia.crawler.running_collection import Crawl, delay_entry
@@ -73,6 +75,10 @@ from teia.urls import split
 
 if TYPE_CHECKING:
     from teia.crawler.keep_fresh.crawl_budget import Elsewhere
+    from teia.crawler.rendering.browsers import Browsers
+    from teia.crawler.rendering.rendering import Rendering
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -379,27 +385,34 @@ def _collectors(
 
 @asynccontextmanager
 async def _rendering(crawler: Crawler, clock: Clock) -> AsyncIterator[None]:
-    """Render pages of the collections that want it while the block runs; other crawls do not load the code."""
-    wanting = [crawl for crawl in crawler.crawls if render_signs(crawl.config) != "never"]
-    if not wanting:
-        yield
-        return
-    from teia.crawler.rendering.browsers import Browsers
-    from teia.crawler.rendering.rendering import Rendering
+    """Render pages of the collections that want it while the block runs; the code is loaded with the first page."""
+    browsers: list[Browsers] = []
 
-    program, render = find_browser(), wanting[0].config.render
-    assert program is not None
-    browsers = Browsers(program, render.parallel, render.memory_bytes, clock)
-    for crawl in wanting:
-        crawl.rendering = Rendering(
-            crawl, browsers, clock, crawler.accept_static, crawler.reread_rendered,
+    def make(crawl: Crawl) -> Rendering:
+        from teia.crawler.rendering.browsers import Browsers
+        from teia.crawler.rendering.rendering import Rendering
+
+        program, render = find_browser(), crawl.config.render
+        if not browsers:
+            browsers.append(Browsers(program or "", render.parallel, render.memory_bytes, clock))
+        crawl.rendering = made = Rendering(
+            crawl, browsers[0], clock, crawler.accept_static, crawler.reread_rendered,
             partial(crawler.queue_page_request, crawl),
         )  # fmt: skip
-        crawl.committer.renders = True
+        return made
+
+    for crawl in crawler.crawls:
+        render = crawl.config.render
+        if (render.mode == "always" or render.always) and find_browser() is None:
+            crawl.not_rendered = "Chromium is not installed"
+            logger.warning("%s: pages are not rendered: %s", crawl.name, crawl.not_rendered)
+        if render_signs(crawl.config) != "never":
+            crawl.rendering, crawl.committer.renders = RenderingOnDemand(partial(make, crawl)), True
     try:
         yield
     finally:
-        await browsers.close()
+        for each in browsers:
+            await each.close()
 
 
 @asynccontextmanager

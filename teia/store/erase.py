@@ -124,8 +124,8 @@ def _records_of(path: Path, offsets: frozenset[int]) -> list[_Range]:
             found.append(place)
             # Some writers name the request in the answer, others the answer in the request.
             ids |= {name for name in (own, concurrent) if name}
-        elif record.kind in {"request", "metadata"}:
-            about.append((place, concurrent, own))
+        elif record.kind in {"request", "metadata", "conversion"}:
+            about.append((place, concurrent or headers.get("warc-refers-to", ""), own))
     found += [place for place, answer, own in about if answer in ids or own in ids]
     return sorted(found, key=lambda each: each.offset)
 

@@ -37,6 +37,8 @@ from teia.frontier.queue.ledger import Ledger
 from teia.frontier.queue.politeness import Politeness
 from teia.parse.headers import parse_head
 from teia.records import Fetched
+from teia.render.browser import find_walls
+from teia.render.program import find_browser
 from teia.store.root import Root
 from teia.urls import from_user, split
 from teia.version import describe_build
@@ -84,6 +86,7 @@ def check_machine(folder: Path, low_bytes: int = Config().limits.disk_free_bytes
     yield _open_files()
     yield _system_clock()
     yield _memory()
+    yield _browser()
     while not folder.exists():
         folder = folder.parent
     yield _disk_space(folder, low_bytes)
@@ -143,6 +146,19 @@ def _memory() -> Checked:
     if free < LITTLE_MEMORY:
         return Checked("memory", WARNING, text, "a crawl with its index needs some 500 MiB; end other programs")
     return Checked("memory", OK, text)
+
+
+def _browser() -> Checked:
+    """Look for Chromium, and for the isolation that this machine allows it."""
+    program = find_browser()
+    if program is None:
+        return Checked("browser", OK, "no Chromium; pages are read as received, and none is rendered")
+    walls = find_walls()
+    network = "a network namespace" if walls.has_namespace else "no network namespace"
+    text = f"{program}, with {network} and {'a' if walls.has_sandbox else 'no'} sandbox"
+    if walls.has_sandbox and walls.has_namespace:
+        return Checked("browser", OK, text)
+    return Checked("browser", WARNING, text, "allow user namespaces, or set render.mode to never")
 
 
 def _disk_space(folder: Path, low_bytes: int) -> Checked:

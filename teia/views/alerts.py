@@ -93,6 +93,10 @@ def _account_alerts(account: Mapping[str, Any]) -> list[Alert]:
             f"{lost:,} documents were lost to time-outs of this machine; it sends at most {cap:,} requests at once"
         )
         found.append(Alert("own_timeouts", message, 75.0, value=lost, limit=cap))
+    if account.get("not_rendered"):
+        why = account["not_rendered"]
+        message = Message("pages are not rendered by a browser: {why}", why=why)
+        found.append(Alert("rendering", message, 55.0, detail=why))
     seeds, unresolved = _failed_seeds(account)
     for host in unresolved[:UNRESOLVED_HOSTS]:
         message = Message("no address was found for the host {host}; check its spelling", host=host)

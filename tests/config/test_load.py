@@ -225,6 +225,7 @@ def test_sections_cannot_be_changed_after_reading() -> None:
 OF_THE_PUBLIC_WEB = """
 collection.name collection.seeds collection.prefer focus.words scope.include scope.exclude scope.types
 courtesy.host_delays courtesy.agreed_delays courtesy.paused courtesy.user_agent courtesy.contact limits.host_budgets
+render.always render.never
 alerts.email alerts.sender schedule.start schedule.zone schedule.every schedule.stop_after schedule.until
 """
 """Settings of free text that name nothing of the machine: names of public hosts, words, dates, e-mail addresses. The

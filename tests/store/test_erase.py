@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from teia.store.audit import audit_archive
 from teia.store.cdxj import write_index
 from teia.store.erase import Erased, _Range, _zeros, erase, is_removed
 from teia.store.reader import ArchiveReader, ArchiveRecord, walk_file
-from teia.store.warc import GZIP_HEADER, page_members
+from teia.store.warc import GZIP_HEADER, conversion_member, page_members
 
 NOW_S = 1_700_000_000.0
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
@@ -69,6 +70,24 @@ def test_the_records_of_an_answer_go_and_all_others_stay_where_they_are(tmp_path
     assert audit_archive(tmp_path).violations == 0
     kinds = [record.rec_type for record in ArchiveIterator(io.BytesIO(path.read_bytes()))]
     assert kinds.count("response") == PAGES - 3
+
+
+def test_the_document_that_scripts_made_goes_with_its_answer(tmp_path: Path) -> None:
+    writer = ArchiveWriter(tmp_path, "main", 0, 1 << 30, VirtualClock(NOW_S), None)
+    fetched = Fetched("http://a.test/", "200", 200, NOW_S, NOW_S, "192.0.2.1", b"", HEAD, b"<p>shell")
+    members = page_members(fetched, b"<p>shell", {"rendered": "yes"})
+    shown = conversion_member("http://a.test/", NOW_S + 1, "text/html", b"<p>secret", members.record_id)
+    both = replace(
+        members, data=members.data + shown, lengths=(*members.lengths, len(shown)), kinds=(*members.kinds, "conversion")
+    )
+    writer.append(both)
+    writer.flush_and_sync()
+    writer.close()
+    (path,) = tmp_path.glob("*.warc.gz")
+    assert [record.kind for record in records(path)] == ["warcinfo", "response", "metadata", "conversion"]
+    assert erase(path, [answers(path)[0].offset], "retention", NOW_S).records == 3
+    assert not any(b"secret" in record.block for record in records(path))
+    assert audit_archive(tmp_path).violations == 0
 
 
 def test_a_long_range_becomes_several_records_that_a_reader_can_hold(

@@ -136,7 +136,8 @@ class _HostTrust:
 
 
 def _is_observation(settled: SettledVisit, page: PageRow) -> bool:
-    if settled.state != STATE_DONE or settled.outcome in {Outcome.PARSE_FAILED, Outcome.TOO_LARGE}:
+    unread = {Outcome.PARSE_FAILED, Outcome.TOO_LARGE, Outcome.NOT_RENDERED}
+    if settled.state != STATE_DONE or settled.outcome in unread:
         return False
     return 200 <= page.status < 500
 

@@ -44,7 +44,8 @@ class RenderKind(msgspec.Struct, array_like=True):
     """A kind of pages of a host, and what its trials have shown.
 
     `words` and `links` are all that rendering brought; `added` are hashes of what the first trial added. `skips` is the
-    number of pages without a trial before the next one, of which `skipped` have come.
+    number of pages without a trial before the next one, of which `skipped` have come. `is_failing`: the last page could
+    not be rendered.
     """
 
     pattern: str
@@ -61,6 +62,7 @@ class RenderKind(msgspec.Struct, array_like=True):
     skipped: int = 0
     tried_s: float = 0.0
     added: list[int] = []
+    is_failing: bool = False
 
     def is_wanted(self, now_s: float) -> bool:
         """Tell whether a page of this kind is to be rendered now; a page that is not counts as skipped."""
@@ -76,6 +78,7 @@ class RenderKind(msgspec.Struct, array_like=True):
         self.rendered, self.tried_s, self.skipped = self.rendered + 1, now_s, 0
         self.words, self.links = self.words + words, self.links + links
         self.gained += new > 0
+        self.is_failing = False
         if not self.added:
             self.added = added
         if self.verdict is RenderVerdict.RENDERED:
@@ -93,6 +96,7 @@ class RenderKind(msgspec.Struct, array_like=True):
         """Learn from a page that could not be rendered."""
         self.rendered, self.failed, self.tried_s, self.skipped = self.rendered + 1, self.failed + 1, now_s, 0
         self.barren += 1
+        self.is_failing = True
         if self.verdict is not RenderVerdict.RENDERED or self.barren >= BARREN:
             self._skip()
 

@@ -107,9 +107,13 @@ class Rendering:
         if mode == "auto":
             kind = self._kind_of(visit, result)
             if kind is None or not kind.is_wanted(self._clock.now_s()):
+                if kind is not None and kind.is_failing and kind.gained:
+                    _keep_capture(visit, "pages of its kind could not be rendered")
                 return False
         if self._settings.budget and self.counts.rendered >= self._settings.budget:
             self.counts.over_budget += 1
+            if kind is not None and kind.verdict is RenderVerdict.RENDERED:
+                _keep_capture(visit, "the budget of the run is used up")
             return False
         visit.static = result
         self._under_way[visit] = kind
@@ -166,6 +170,7 @@ class Rendering:
         )
 
     def _handle_rendered(self, visit: ActiveVisit, page: RenderedPage) -> None:
+        self._crawl.not_rendered = self._browsers.trouble
         if visit not in self._under_way:
             return  # the crawl has ended meanwhile
         if page.error:
@@ -179,14 +184,13 @@ class Rendering:
         kind, static = self._under_way[visit], visit.static
         assert static is not None
         self.counts.failed += 1
-        is_known = visit.item.visits and kind is not None and kind.verdict is RenderVerdict.RENDERED
+        is_shown_by_scripts = kind is not None and kind.gained > 0
         if kind is not None:
             kind.note_failure(self._clock.now_s())
         self._end(visit, kind)
-        if is_known:
-            visit.outcome, visit.detail = Outcome.SYSTEM, f"not rendered: {why}"
-        else:
-            visit.detail = f"not rendered: {why}"
+        visit.detail = f"not rendered: {why}"
+        if is_shown_by_scripts:
+            _keep_capture(visit, why)
         self._accept(self._crawl, visit, static)
         self._decide_trial(kind)
 
@@ -258,6 +262,12 @@ class Rendering:
         self._bytes = 0
         self.requests.give_up()
         return visits
+
+
+def _keep_capture(visit: ActiveVisit, why: str) -> None:
+    """Let a known page whose scripts show more keep its last capture: as received, it would lose its text."""
+    if visit.item.visits:
+        visit.outcome, visit.detail = Outcome.NOT_RENDERED, f"not rendered: {why}"
 
 
 def _size(visit: ActiveVisit) -> int:

@@ -629,6 +629,10 @@ class FrontierCell(CellConnection):
         self._stored_captures = self._captures
 
 
+_KEEPS_CAPTURE = frozenset({Outcome.TOO_LARGE, Outcome.NOT_RENDERED})
+"""Outcomes of visits that leave the page's last good capture in its row."""
+
+
 class _PageWrites:
     """Rows of `visits` and `pages` that a group of visits writes."""
 
@@ -648,7 +652,7 @@ class _PageWrites:
         has become too large, is in the history and in the archive, but the row keeps the last good capture.
         """
         archived, is_first = settled.archived, before[0] is None
-        failed = settled.state in {STATE_QUEUED, STATE_FAILED} or settled.outcome == Outcome.TOO_LARGE
+        failed = settled.state in {STATE_QUEUED, STATE_FAILED} or settled.outcome in _KEEPS_CAPTURE
         # Texts are compared; bytes only where a page has no text.
         earlier = b"" if is_first else before[1] or before[0]
         is_other = page.status != NOT_MODIFIED and earlier != (page.text_digest or page.digest)

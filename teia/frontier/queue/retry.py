@@ -30,6 +30,8 @@ RETRY_RULES: dict[str, RetryRule] = {
     Outcome.BAD_ANSWER: RetryRule(2, 2),
     Outcome.SYSTEM: RetryRule(5, 1),
     Outcome.PARSE_FAILED: RetryRule(1, 0, STATE_DONE),
+    # Only of known pages, whose last capture stays.
+    Outcome.NOT_RENDERED: RetryRule(1, 0, STATE_DONE),
     Outcome.SOFT_404: RetryRule(1, 0, STATE_DONE),
     # Nothing of a host may be fetched while its robots.txt is unreachable, so the waits are long.
     Outcome.ROBOTS_UNREACHABLE: RetryRule(5, 32),

@@ -2,15 +2,16 @@
 
 Most pages have scripts, and scripts of most pages add nothing. So these signs only name the scripts, by a hash that is
 the same for pages made alike, and tell whether a page is nearly empty without them. The crawler learns the rest by
-trials. All of it is a few searches in the octets of a page: it costs some microseconds.
+trials. All of it is one search through the octets of a page, and a few more in pages with little text: it costs some
+microseconds. Tags in capitals are not looked for.
 """
 
 from __future__ import annotations
 
 import zlib
 
-EMPTY_CHARS = 200
-"""Length of the text below which a page with scripts is nearly empty."""
+EMPTY_CHARS, LITTLE_CHARS = 200, 2_000
+"""Length of the text below which a page with scripts is nearly empty, and below which it may be."""
 
 MAX_SCRIPTS, MAX_CODE = 24, 400
 
@@ -28,7 +29,7 @@ _NO_CODE = bytes(octet for octet in range(256) if not chr(octet).isalpha() or oc
 
 def script_hash(payload: bytes) -> int:
     """Return a hash of the scripts of a page, 0 if it has none; texts and numbers in them do not count."""
-    found, at, code_hash = 0, _next_script(payload, 0), 0
+    found, at, code_hash = 0, payload.find(b"<script"), 0
     while at >= 0 and found < MAX_SCRIPTS:
         end = payload.find(b">", at, at + 4_096)
         if end < 0:
@@ -44,13 +45,8 @@ def script_hash(payload: bytes) -> int:
         if code:
             found += 1
             code_hash = zlib.crc32(code.translate(None, _NO_CODE), code_hash)
-        at = _next_script(payload, end)
+        at = payload.find(b"<script", end)
     return code_hash + 1 if found else 0
-
-
-def _next_script(payload: bytes, start: int) -> int:
-    at = payload.find(b"<script", start)
-    return at if at >= 0 else payload.find(b"<SCRIPT", start)
 
 
 def _skeleton(code: bytes) -> bytes:
@@ -60,7 +56,11 @@ def _skeleton(code: bytes) -> bytes:
 
 def is_nearly_empty(payload: bytes, text_chars: int) -> bool:
     """Tell whether a page with scripts has hardly any text, an empty root element, or asks for scripts."""
-    if text_chars < EMPTY_CHARS or any(root in payload for root in _ROOTS):
+    if text_chars < EMPTY_CHARS:
+        return True
+    if text_chars > LITTLE_CHARS:
+        return False
+    if any(root in payload for root in _ROOTS):
         return True
     at = payload.find(b"<noscript")
     while at >= 0:

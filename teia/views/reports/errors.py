@@ -30,7 +30,7 @@ REFUSED = frozenset(
         Outcome.BUDGET,
     }
 )
-OURS = frozenset({Outcome.SYSTEM, Outcome.PARSE_FAILED})
+OURS = frozenset({Outcome.SYSTEM, Outcome.PARSE_FAILED, Outcome.NOT_RENDERED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ DESCRIPTIONS = {
     Outcome.ALIAS: Message("its host is an alias of another host, where the page is counted"),
     Outcome.SOFT_404: Message("soft 404: answers 200 with the page that the host shows for missing pages"),
     Outcome.PARSE_FAILED: Message("stored, but could not be parsed"),
+    Outcome.NOT_RENDERED: Message("stored, but not shown by its scripts; the last capture counts"),
     Outcome.GONE: Message("no longer exists"),
     Outcome.DROPPED: Message("removed from the queue by a user"),
     Outcome.SYSTEM: Message("internal error"),
