@@ -13,15 +13,20 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect, sync_playwright
 
 from teia.crawler.lookup import Lookup
+from teia.lab.world.exchange import WorldAnswer
+from teia.render.program import find_browser
 from teia.store.root import open_root
 from teia.transfer.export import cdxj_lines, export_warc_folder, new_file
 from tests.conftest import ROOT, missing
+from tests.crawler.rendering.script_webs import styled_site
+from tests.crawler.webs import ScriptedWeb, crawl_web
 from tests.system.labs import crawl, running_lab
 from tests.waiting import until
 
@@ -54,6 +59,13 @@ def replay(wayback: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
     folder = tmp_path_factory.mktemp("pywb")
     with running_lab(folder, SPEC, 97) as lab:
         crawl(lab, folder / "data", "--delay", "0.02")
+    with serving_archive(wayback, folder) as base:
+        yield folder / "data", base
+
+
+@contextmanager
+def serving_archive(wayback: str, folder: Path) -> Iterator[str]:
+    """Export the collection of a folder for pywb, and serve it; yield its address."""
     root = open_root(folder / "data")
     collection = folder / "collections" / "teia"
     export_warc_folder(root, "main", collection / "archive")
@@ -65,7 +77,7 @@ def replay(wayback: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
     with subprocess.Popen(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             _await_port(port, process)
-            yield folder / "data", f"http://127.0.0.1:{port}/teia"
+            yield f"http://127.0.0.1:{port}/teia"
         finally:
             process.terminate()
 
@@ -99,3 +111,20 @@ def test_every_page_replays_with_the_bytes_that_were_served(replay: tuple[Path, 
 def test_a_page_that_was_never_stored_is_not_found(replay: tuple[Path, str]) -> None:
     with pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(f"{replay[1]}/2id_/http://nowhere.test/", timeout=30)
+
+
+@pytest.mark.skipif(find_browser() is None, reason="no Chromium")
+def test_a_rendered_page_replays_with_its_text(wayback: str, tmp_path: Path) -> None:
+    """A browser runs the page's scripts again, and finds their requests in the archive."""
+    site = styled_site({"single": 1})
+    files = {
+        path: WorldAnswer(200, f"Content-Type: {kind}\r\n".encode(), body) for path, (kind, body) in site.files.items()
+    }
+    crawled = crawl_web(ScriptedWeb({"h.test": files}), tmp_path, "h.test/")
+    url, word = f"http://h.test:{crawled.port}{site.pages[0].path}", site.pages[0].scripted_words[0]
+    with serving_archive(wayback, tmp_path) as base, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_browser())
+        page = browser.new_page()
+        page.goto(f"{base}/2/{url}")
+        expect(page.frame_locator("#replay_iframe, iframe").locator("#root")).to_contain_text(word, timeout=30_000)
+        browser.close()

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,22 +73,23 @@ class CrawledSite:
     served: Counter[str]
 
 
-def crawl_site(site: Site, mode: str, data: Path) -> CrawledSite:
+def crawl_site(site: Site, mode: str, data: Path, **environ: str) -> CrawledSite:
     """Crawl a site without delays, because it is ours."""
     before = site.mark()
     settings = data.with_suffix(".toml")
     settings.write_text(f'[render]\nmode = "{mode}"\n[courtesy]\ncontact = "operator@example.org"\n')
     teia(
         "crawl", site.url, "--data", str(data), "--config", str(settings), "--allow-net", "127.0.0.0/8", "--delay",
-        "0", "--per-host", "4",
+        "0", "--per-host", "4", **environ,
     )  # fmt: skip
     report = json.loads(teia("report", "rendering", "--data", str(data), "--json").splitlines()[-1])
     return CrawledSite(data, report, Counter(hit.path for hit in site.hits(before)))
 
 
-def teia(*words: str) -> str:
+def teia(*words: str, **environ: str) -> str:
     command = [sys.executable, "-m", "teia", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
+    env = {**os.environ, **environ}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -141,4 +145,25 @@ def test_few_pages_of_a_site_of_documents_are_rendered(tmp_path: Path) -> None:
     print({name: crawled.report[name] for name in ("pages", "attempts", "rendered_pages", "requests")})
     assert crawled.report["pages"] > 500
     assert crawled.report["attempts"] <= 0.02 * crawled.report["pages"]
+    assert requests_of(crawled) == crawled.served
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_the_browser_connects_to_nothing_and_sends_nothing_by_the_internet(tmp_path: Path) -> None:
+    program, styled = find_browser(), styled_site({"single": 4, "scroll": 1, "click": 1})
+    # The browser may run as another user.
+    with tempfile.TemporaryDirectory(dir="/tmp") as shared, serving_styles(styled, tmp_path) as site:
+        folder, trace = Path(shared), Path(shared) / "trace"
+        folder.chmod(0o777)
+        wrapper = folder / "chromium-headless-shell"
+        calls = "socket,connect,bind,sendto,sendmsg,sendmmsg"
+        wrapper.write_text(f'#!/bin/sh\nexec strace -f -qq -e trace={calls} -o {trace} {program} "$@"\n')
+        wrapper.chmod(0o755)
+        crawled = crawl_site(site, "auto", tmp_path / "data", PATH=f"{folder}:{os.environ['PATH']}")
+        lines = trace.read_text().splitlines()
+    assert crawled.report["rendered_pages"] == 6
+    assert any("AF_UNIX" in line for line in lines)
+    internet = [line for line in lines if "AF_INET" in line or "sin_addr" in line or "sin6_addr" in line]
+    print(f"{len(lines)} calls, {len(internet)} of the internet")
+    assert internet == []
     assert requests_of(crawled) == crawled.served

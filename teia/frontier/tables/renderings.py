@@ -45,7 +45,7 @@ def note_form(cell: CellConnection, row_key: RowKey, *, rendered: bool) -> None:
     """Note the form in which the last capture of a page was read; inside a transaction."""
     if rendered:
         cell.db.execute("INSERT OR IGNORE INTO rendered_pages VALUES (?, ?, ?)", row_key)
-    else:
+    elif is_rendered(cell, row_key):
         cell.db.execute("DELETE FROM rendered_pages WHERE slot = ? AND host_id = ? AND key = ?", row_key)
 
 
