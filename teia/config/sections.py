@@ -536,13 +536,16 @@ class PublicSettings:
 
 @dataclass(frozen=True, slots=True)
 class AlertSettings:
-    """E-mail about alerts of the collection, sent by `teia serve` (see web.md)."""
+    """Messages about alerts of the collection, sent by `teia serve` (see web.md)."""
 
     email: tuple[str, ...] = setting((), "e-mail addresses that receive a message about every new alert")
     smtp: str = setting(
         "127.0.0.1:25", "mail server that accepts these messages, HOST:PORT, such as a relay of yours", of_machine=ADMIN
     )
     sender: str = setting("teia@localhost", "sender of these messages")
+    webhook: str = setting(
+        "", "URL that receives a POST with JSON about every new alert, such as an incoming webhook of a chat program"
+    )
 
 
 # ---- many machines (docs/cluster.md) ---------------------------------------------------------------------------------

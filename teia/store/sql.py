@@ -23,6 +23,7 @@ from teia.store.fetchlog import MAX_SQL_CHARS, LogPart, Rows, log_files
 from teia.store.parquet import is_readable, table_of
 
 BATCH_ROWS = 1_024
+MAX_ERROR_CHARS = 1_000
 
 
 class FetchLog(Closing):
@@ -86,7 +87,7 @@ class FetchLog(Closing):
                 Message("the query took longer than {n:g} s; narrow it, e.g. with WHERE host = …", n=timeout_s)
             ) from None
         except duckdb.Error as error:
-            raise QueryError(_first_line(error)) from error
+            raise QueryError(_explain(error)) from error
         finally:
             alarm.cancel()
         return found.slice(0, max_rows), found.num_rows > max_rows
@@ -102,7 +103,7 @@ class FetchLog(Closing):
         try:
             statements = self._connection.extract_statements(sql)
         except duckdb.Error as error:
-            raise QueryError(_first_line(error)) from error
+            raise QueryError(_explain(error)) from error
         # DuckDB's own parser classifies the statement: a filter on words could be tricked by comments and quotes.
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise QueryError("only one read-only statement is allowed: SELECT … or WITH … SELECT …")
@@ -137,5 +138,10 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "the query failed")
+def _explain(error: Exception) -> str:
+    """Return DuckDB's message in one line: what is wrong, and its hints (`Did you mean`, `Candidate bindings`).
+
+    It ends with the query and a mark below it, which the user sees anyway.
+    """
+    lines = [line.strip() for line in str(error).partition("\nLINE ")[0].splitlines()]
+    return " ".join(filter(None, lines))[:MAX_ERROR_CHARS] or "the query failed"

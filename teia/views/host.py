@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -35,6 +35,7 @@ from teia.fetch.robots import parse_robots
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.alias_evidence import alias_names, alias_row
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.tables import hosts as host_rows
 from teia.frontier.tables import pending_log
 from teia.frontier.traps.detector import SHAPE, PatternState
 from teia.frontier.traps.pattern_table import HostPatterns
@@ -52,6 +53,9 @@ from teia.views.reports.traps import STATUS_NAMES
 RHYTHM_S = 900.0
 TICKS = 500
 NEXT_URLS = 10
+MAX_RECOUNTED = 20_000
+"""Most URLs of a host that are counted for its own page; larger hosts are counted in the background."""
+
 SUSPECTS = 10
 ALIASES = 10
 
@@ -179,6 +183,7 @@ def host_view(
     """Look a host up."""
     line = find_line(table, host)
     frontier = lookup.cells[line.cell]
+    line = _recount(frontier, line)
     requests = last_requests(lookup.folders[line.cell], frontier, line.host)
     recent = [each for each in requests if each.time_s > now_s - RHYTHM_S]
     took_s = [each.took_s for each in requests]
@@ -207,6 +212,29 @@ def host_view(
         next=tuple(preview_queue(lookup, table, config, now_s, NEXT_URLS, QueueFilter(host=line.host))),
         suspects=_suspects(lookup, line),
         signals=_signals(lookup, line),
+    )
+
+
+def _recount(frontier: FrontierCell, line: HostLine) -> HostLine:
+    """Return a line of the table with the numbers of now, so that they agree with the last requests.
+
+    The table is some seconds old. The URLs of a large host are not counted again.
+    """
+    row = host_rows.find(frontier, line.host_id)
+    if row is None:
+        return line
+    line = replace(line, requests=row.requests, bytes=row.bytes)
+    if line.urls > MAX_RECOUNTED:
+        return line
+    counts = host_rows.count_urls_of(frontier, slot_of(site_of(line.host)), line.host_id)
+    return replace(
+        line,
+        urls=counts.known,
+        visited=counts.done,
+        failed=counts.failed,
+        excluded=counts.excluded,
+        with_outcome=counts.with_outcome,
+        errors=counts.errors,
     )
 
 

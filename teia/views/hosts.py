@@ -92,6 +92,13 @@ class HostLine:
     last_request_s: float | None
     waits: HostWaitReasons
     paced_s: float = 0.0
+    with_outcome: int = 0
+    errors: int = 0
+
+    @property
+    def error_share(self) -> float:
+        """Part of the URLs with an outcome that ended in an error, as in the report on errors."""
+        return self.errors / self.with_outcome if self.with_outcome else 0.0
 
     @property
     def waiting(self) -> int:
@@ -154,7 +161,8 @@ def _lines(
     courtesy = config.courtesy
     paused, delays_s = paused_hosts(courtesy.paused), host_delays(courtesy.host_delays)
     for host_id, _, host, _, requests, received, parked, address, response_s in all_hosts(cell.frontier):
-        known, _, done, failed, excluded, _ = urls.get(host_id, UrlCounts())
+        counts = urls.get(host_id, UrlCounts())
+        known, done, failed, excluded = counts.known, counts.done, counts.failed, counts.excluded
         set_delay_s = delay_of(courtesy, host, is_small=known <= courtesy.small_site_urls)
         # With a delay of 0 the response factor does not apply either (politeness.py).
         own_s = max(set_delay_s, courtesy.response_factor * response_s) if set_delay_s else 0.0
@@ -170,8 +178,11 @@ def _lines(
             response_s=response_s,
             delay_s=delay_s,
             ready_at_s=ready_at_s,
-            last_request_s=None if ready_at_s is None else min(ready_at_s - delays[host][1], now_s),
+            # The ledger has delays also of hosts that were never requested, such as after a start of the machine.
+            last_request_s=None if ready_at_s is None or not requests else min(ready_at_s - delays[host][1], now_s),
             waits=waits.get(host_id, HostWaitReasons()),
+            with_outcome=counts.with_outcome,
+            errors=counts.errors,
         )
 
 

@@ -36,7 +36,7 @@ from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRESH
 from teia.frontier.cell.take import LaneUrl, read_lane, read_lane_after, read_lane_urls, read_refresh_page
 from teia.frontier.queue.order import order_named
-from teia.urls import site_of, slot_of
+from teia.urls import host_of, site_of, slot_of
 from teia.views.host_budget import BudgetPaces
 from teia.views.hosts import HostLine, HostTable, HostWaitReasons
 
@@ -95,6 +95,16 @@ class QueueFilter:
             and (not self.source or SOURCES.get(item.lane) == self.source)
             and (self.depth is None or item.depth == self.depth)
         )
+
+
+def expected_s(lookup: Lookup, table: HostTable, config: Config, now_s: float, url: str) -> float | None:
+    """Return the time at which a waiting URL would be fetched; None if it is not among the first of its host."""
+    host = host_of(url)
+    if host not in table.hosts:
+        return None
+    # Other URLs of the host may contain this one.
+    found = preview_queue(lookup, table, config, now_s, MIN_PER_HOST, QueueFilter(host=host, contains=url))
+    return next((each.expected_s for each in found if each.url == url), None)
 
 
 def preview_queue(

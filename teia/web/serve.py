@@ -29,7 +29,7 @@ from teia.web import limits
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
 from teia.web.app import LOOPBACK_NAMES, make_app
-from teia.web.background.alert_mail import AlertMailer
+from teia.web.background.alert_messages import AlertMessenger
 from teia.web.background.crawler import Supervisor
 from teia.web.pages.collection import collections
 from teia.web.server.connections import WatchedConnection
@@ -104,15 +104,15 @@ def serve(
         supervisor.start()
         notifier.start()
         indexes.start()
-    mailer = AlertMailer(installation, f"http://{shown}:{number}") if crawls else None
-    if mailer is not None:
-        mailer.start()
+    messenger = AlertMessenger(installation, f"http://{shown}:{number}") if crawls else None
+    if messenger is not None:
+        messenger.start()
     Thread(target=warm, args=(installation,), name="warm", daemon=True).start()
     try:
         return _run_server(_Server(config), listener, notifier, indexes)
     finally:
-        if mailer is not None:
-            mailer.stop()
+        if messenger is not None:
+            messenger.stop()
 
 
 def _server_config(app: ASGIApp, *, behind_proxy: bool) -> uvicorn.Config:

@@ -27,7 +27,11 @@ class HostRow(NamedTuple):
 
 
 class UrlCounts(NamedTuple):
-    """Numbers of URLs of a host, by state; `soft_404` are among the done ones."""
+    """Numbers of URLs of a host, by state; `soft_404` are among the done ones.
+
+    `with_outcome` were visited or settled without a request, and `errors` of them ended in an error, a 404 too: the
+    numbers of the report on errors.
+    """
 
     known: int = 0
     queued: int = 0
@@ -35,6 +39,8 @@ class UrlCounts(NamedTuple):
     failed: int = 0
     excluded: int = 0
     soft_404: int = 0
+    with_outcome: int = 0
+    errors: int = 0
 
 
 _COLUMNS = ", ".join(HostRow._fields)
@@ -64,13 +70,21 @@ def has_more_urls(cell: CellConnection, host_id: int, host: str, number: int) ->
     return cell.row(sql, slot_of(site_of(host)), host_id, number) is not None
 
 
+_COUNTS = f"""count(*), sum(state = {STATE_QUEUED}), sum(state = {STATE_DONE}), sum(state = {STATE_FAILED}),
+    sum(state = {STATE_EXCLUDED}), sum(outcome = '{Outcome.SOFT_404}'), sum(outcome <> ''),
+    sum(outcome <> '' AND outcome <> '{Outcome.ALIAS}' AND outcome NOT GLOB '[23][0-9][0-9]')"""
+
+
 def count_urls(cell: CellConnection) -> Iterator[tuple[int, UrlCounts]]:
     """Count the URLs of every host; yield its number and the counts."""
-    sql = f"""
-        SELECT host_id, count(*), sum(state = {STATE_QUEUED}), sum(state = {STATE_DONE}), sum(state = {STATE_FAILED}),
-            sum(state = {STATE_EXCLUDED}), sum(outcome = '{Outcome.SOFT_404}') FROM urls GROUP BY slot, host_id
-    """  # noqa: S608  # our own numbers
+    sql = f"SELECT host_id, {_COUNTS} FROM urls GROUP BY slot, host_id"  # noqa: S608  # our own numbers
     return ((host_id, UrlCounts(*counts)) for host_id, *counts in cell.rows(sql))
+
+
+def count_urls_of(cell: CellConnection, slot: int, host_id: int) -> UrlCounts:
+    """Count the URLs of one host."""
+    sql = f"SELECT {_COUNTS} FROM urls WHERE slot = ? AND host_id = ?"  # noqa: S608  # our own numbers
+    return UrlCounts(*(value or 0 for value in cell.row(sql, slot, host_id)))
 
 
 def documents_by_host(cell: CellConnection) -> Iterator[tuple[str, int]]:

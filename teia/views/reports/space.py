@@ -48,8 +48,8 @@ class SpaceReport:
     cells: tuple[CellSpace, ...]
     notes: tuple[str, ...] = (
         Message(
-            "Wire: bytes received, including headers. Decoded: bodies after decompression. All other sizes are on disk"
-            " now; recent rows of the fetch log are still part of the frontier."
+            "Received (wire): bytes of answers, including headers. Decoded: bodies after decompression. All other sizes"
+            " are on disk now; recent rows of the fetch log are still part of the frontier."
         ),
     )
 

@@ -43,7 +43,7 @@ class Traps:
     rows: tuple[TrapRow, ...]
     notes: tuple[str, ...] = (
         Message(
-            "Given up: URLs with the outcome `trap`. Waiting: URLs queued last, some of which are fetched as a test."
+            "Given up: URLs with the outcome `trap`. Queued: URLs queued last, some of which are fetched as a test."
             " Refused: links that were discarded. A pattern stands for URLs that differ only in numbers (0), words (w)"
             " or tokens (*)."
         ),

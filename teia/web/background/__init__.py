@@ -3,7 +3,9 @@
 crawler           start the crawler of the root, restart it when it dies
 audits            audits as child processes, one at a time
 offline_bulk      bulk actions while no crawler runs
-alert_mail        e-mail about new alerts
+alert_messages    messages about new alerts, once each
+alert_mail        by e-mail
+alert_webhook     to a webhook
 cache             slow answers, cached for a while
 open_collections  collections kept open for reading between requests
 lab/              Runs of the lab that were started from the browser or by the API.

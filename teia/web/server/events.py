@@ -30,6 +30,7 @@ from teia.web.language.numbers import ENGLISH
 from teia.web.language.translate import Translator, translator_for
 from teia.web.pages.collection import bulk, collections, freshness, monitor, queue
 from teia.web.pages.collection import host as collection_host
+from teia.web.pages.finding import page
 from teia.web.pages.lab import runs
 from teia.web.pages.machine import cluster
 from teia.web.server.auth import COOKIE, Refused, Visitor
@@ -73,6 +74,7 @@ def live_page(installation: Installation, collection: str, url: str) -> dict[str
     now_s, config = installation.clock.now_s(), installation.config(collection)
     with installation.lookup(collection) as lookup:
         entry = find_entry(lookup, url, config)
+        expected = page.expected_visit(installation, collection, entry.url) if entry.state == "queued" else None
         fresh = freshness_of(lookup.cells, entry.cell, entry.host, entry.host_id, entry.key, now_s)
         return {
             "state": entry.state,
@@ -81,6 +83,7 @@ def live_page(installation: Installation, collection: str, url: str) -> dict[str
             "last_visit": None if entry.page is None else iso_utc(entry.page.last_visit_s),
             "visits": 0 if entry.page is None else entry.page.visits,
             "next_due": next_due(entry),
+            "expected": expected,
             "why_waiting": why_waiting(lookup, entry, now_s),
             "fresh_probability": None if fresh is None else fresh.fresh_probability,
         }

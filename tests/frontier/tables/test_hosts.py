@@ -16,7 +16,7 @@ def test_hosts_are_found_with_their_counts(cell: FrontierCell) -> None:
     counts = dict(hosts.count_urls(cell))
     example = cell.find_host(HOST)
     assert example is not None
-    assert counts[example] == hosts.UrlCounts(known=3, queued=1, done=1, failed=1)
+    assert counts[example] == hosts.UrlCounts(known=3, queued=1, done=1, failed=1, with_outcome=2, errors=1)
     slot = next(host.slot for host in hosts.all_hosts(cell) if host.host_id == example)
     assert (hosts.count_new(cell, slot, example), hosts.count_documents(cell, slot, example)) == (1, 1)
     assert hosts.count_queued(cell, NOW_S)[example].keys() == {LANE_NEW}

@@ -13,8 +13,8 @@ import pytest
 from teia.collections.settings import change
 from teia.records import Edit, Operator
 from teia.views.alerts import Alert
-from teia.web.background import alert_mail
-from teia.web.background.alert_mail import AlertMailer
+from teia.web.background import alert_messages
+from teia.web.background.alert_messages import AlertMessenger
 from tests.web.conftest import Web
 
 
@@ -71,9 +71,9 @@ def test_a_new_alert_is_mailed_once_and_again_when_it_returns(
     alerts = [
         Alert("no_host", "no address was found for the host exmaple.test\r\nBcc: all@b.test", 85.0, "exmaple.test")
     ]
-    monkeypatch.setattr(alert_mail, "open_alerts", lambda *_: list(alerts))
+    monkeypatch.setattr(alert_messages, "open_alerts", lambda *_: list(alerts))
     root, clock = web.installation.root, web.installation.clock
-    mailer = AlertMailer(web.installation, "https://teia.example.org/")
+    mailer = AlertMessenger(web.installation, "https://teia.example.org/")
     assert mailer.step() == 0, "nobody wants to be told"
     edits = [Edit("alerts.email", Operator.ADD, each) for each in ("ana@a.test", "rui@a.test")]
     change(root, "main", [*edits, Edit("alerts.smtp", Operator.SET, server.address)], clock)
@@ -83,7 +83,7 @@ def test_a_new_alert_is_mailed_once_and_again_when_it_returns(
     assert message["subject"].strip() == "teia: main: no address was found for the host exmaple.test Bcc: all@b.test"
     assert message["bcc"] is None
     assert "Open them: https://teia.example.org/c/main#needs" in message.get_content()
-    assert AlertMailer(web.installation, "").step() == 0, "another server of the folder knows what was sent"
+    assert AlertMessenger(web.installation, "").step() == 0, "another server of the folder knows what was sent"
     alerts.append(Alert("disk", "6.0% of the disk is free; fetching pauses at 5.0%", 80.0))
     assert mailer.step() == 1
     assert "exmaple" not in server.received[1][1].get_content(), "only what is new"
@@ -95,15 +95,15 @@ def test_a_new_alert_is_mailed_once_and_again_when_it_returns(
 
 
 def test_a_message_that_is_refused_is_sent_later(web: Web, server: MailServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alert_mail, "open_alerts", lambda *_: [Alert("disk", "the disk is full", 80.0)])
-    mailer = AlertMailer(web.installation, "http://127.0.0.1:8700")
+    monkeypatch.setattr(alert_messages, "open_alerts", lambda *_: [Alert("disk", "the disk is full", 80.0)])
+    mailer = AlertMessenger(web.installation, "http://127.0.0.1:8700")
     edits = [Edit("alerts.email", Operator.ADD, "ana@a.test"), Edit("alerts.smtp", Operator.SET, server.address)]
     change(web.installation.root, "main", edits, web.installation.clock)
     server.is_full = True
     assert mailer.step() == 0
     server.is_full = False
     assert mailer.step() == 0, "not at once"
-    assert 50 < mailer._back_off.left_s <= alert_mail.FIRST_WAIT_S
-    mailer._back_off.reset()
+    assert 50 < mailer._back_off[""].left_s <= alert_messages.FIRST_WAIT_S
+    mailer._back_off[""].reset()
     assert mailer.step() == 1
     assert len(server.received) == 1

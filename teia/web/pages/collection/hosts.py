@@ -14,6 +14,7 @@ from teia.crawler.keep_fresh.freshness import WEEK_S
 from teia.lib.copy_fields import copy_fields
 from teia.views.host import host_state
 from teia.views.hosts import HostLine, HostTable, count_reasons, host_reasons
+from teia.views.reports.source import open_source
 from teia.web.access.roles import Role
 from teia.web.pages.collection.freshness import HostShares, by_host
 from teia.web.pages.collection.monitor import table_of
@@ -21,6 +22,10 @@ from teia.web.server.installation import Installation
 from teia.web.server.json_routes import API, InstallationDep, PageRoutes, csv_response
 
 PER_PAGE = 50
+FRESH_S = 20.0
+LOG_PATIENCE_S = 0.1
+MAX_HOSTS_READ = 1_000_000
+LAST_REQUESTS = "SELECT host, epoch(max(started)) FROM fetches GROUP BY host"
 CSV_ROWS = 100_000
 Find = Annotated[str, Query(max_length=255)]
 Sort = Literal["waiting", "urls", "pass", "errors", "host"]
@@ -84,7 +89,7 @@ _KEYS: dict[str, Callable[[HostLine], Any]] = {
     "waiting": lambda line: (-line.waiting, -line.urls, line.host),
     "urls": lambda line: (-line.urls, line.host),
     "pass": lambda line: (-line.pass_s, line.host),
-    "errors": lambda line: (-_error_share(line), -line.failed, line.host),
+    "errors": lambda line: (-line.error_share, -line.errors, line.host),
     "host": lambda line: line.host,
 }
 
@@ -141,10 +146,23 @@ def _filter_hosts(table: HostTable, find: str, state: str, reason: str, now_s: f
 
 def _rows(installation: Installation, collection: str, lines: Iterable[HostLine]) -> list[HostListRow]:
     fresh, now_s = by_host(installation, collection), installation.clock.now_s()
-    return [_row(line, fresh.get(line.host, HostShares()), now_s) for line in lines]
+    logged = _last_requests(installation, collection)
+    return [_row(line, fresh.get(line.host, HostShares()), logged.get(line.host), now_s) for line in lines]
 
 
-def _row(line: HostLine, fresh: HostShares, now_s: float) -> HostListRow:
+def _last_requests(installation: Installation, collection: str) -> dict[str, float]:
+    """Return the time of the last request to each host by the log, for hosts whose delay the ledger has forgotten."""
+
+    def make() -> dict[str, float]:
+        with open_source(installation.root, collection) as source:
+            return dict(source.log.query(LAST_REQUESTS, MAX_HOSTS_READ).rows)
+
+    found = installation.cache.get_or_none(("last requests", collection), make, FRESH_S, LOG_PATIENCE_S)
+    return {} if found is None else found.value
+
+
+def _row(line: HostLine, fresh: HostShares, logged_s: float | None, now_s: float) -> HostListRow:
+    last_s = max(filter(None, (line.last_request_s, logged_s)), default=None)
     return copy_fields(
         HostListRow,
         line,
@@ -153,18 +171,13 @@ def _row(line: HostLine, fresh: HostShares, now_s: float) -> HostListRow:
         rest_s=round(line.delay_s, 3),
         pass_s=round(line.pass_s, 1),
         is_slow=line.pass_s > WEEK_S,
-        error_share=round(_error_share(line), 4),
-        last_asked=None if line.last_request_s is None else iso_utc(line.last_request_s),
+        error_share=round(line.error_share, 4),
+        last_asked=None if last_s is None else iso_utc(last_s),
         state=host_state(line, now_s),
         ready_at=None if line.ready_at_s is None else iso_utc(line.ready_at_s),
         reasons=list(host_reasons(line, now_s)),
         possible=fresh.possible,
     )
-
-
-def _error_share(line: HostLine) -> float:
-    settled = line.visited + line.failed
-    return line.failed / settled if settled else 0.0
 
 
 def as_csv(

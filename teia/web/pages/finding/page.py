@@ -12,6 +12,7 @@ from fastapi import Query, Request
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
+from teia.clock import iso_utc
 from teia.collections.control_file import Inbox, VisitPage
 from teia.collections.settings import change, is_clustered
 from teia.crawler.lookup import Lookup, UrlEntry
@@ -20,8 +21,10 @@ from teia.lib.message import Message
 from teia.records import Edit, Operator, Outcome
 from teia.urls import from_user, host_of
 from teia.views.page import PageDetail, find_entry, page_detail, suggestions
+from teia.views.queue import expected_s
 from teia.views.why_waiting import why_unknown, why_waiting
 from teia.web.access.roles import Role
+from teia.web.pages.collection.monitor import TABLE_PATIENCE_S, account_of, table_of
 from teia.web.server.installation import Installation, UnknownPage
 from teia.web.server.json_routes import API, ActionResult, InstallationDep, PageRoutes, RedirectTo, VisitorDep
 from teia.web.server.templates import link
@@ -72,7 +75,9 @@ def page(
 ) -> PageDetail:
     """Return all data about one page of a collection; its links from the given offsets on."""
     try:
-        return replace(_detail(installation, collection, url, links_from, links_to), asked=asked)
+        found = _detail(installation, collection, url, links_from, links_to)
+        expected = expected_visit(installation, collection, found.url) if found.state == "queued" else None
+        return replace(found, asked=asked, expected=expected)
     except StoreError as error:
         if from_user(url) is None:
             raise
@@ -86,6 +91,17 @@ def _detail(
     config = installation.config(collection)
     with installation.lookup(collection) as lookup:
         return page_detail(lookup, url, config, installation.clock, links_from, links_to)
+
+
+def expected_visit(installation: Installation, collection: str, url: str) -> str | None:
+    """Return the time at which the running crawl would fetch a queued URL; None if none runs or it is far behind."""
+    _, run = account_of(installation, collection)
+    table = None if run is None else table_of(installation, collection, TABLE_PATIENCE_S)
+    if table is None:
+        return None
+    with installation.lookup(collection) as lookup:
+        at_s = expected_s(lookup, table, installation.config(collection), installation.clock.now_s(), url)
+    return None if at_s is None else iso_utc(at_s)
 
 
 def page_anywhere(installation: InstallationDep, url: Url, c: str = "") -> PageDetail:

@@ -5,20 +5,25 @@ from __future__ import annotations
 import csv
 import io
 import re
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from teia.clock import Clock
 from teia.collections.settings import SettingsChange, change
+from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
 from teia.records import Edit, Operator
 from teia.signals.trust import SignalKind, SignalSource
 from teia.store.root import Root
+from teia.views.hosts import host_table
 from teia.web.access.roles import Role
+from tests.frontier.cells import add_links, found
 from tests.web.conftest import Web
 
 
@@ -300,3 +305,29 @@ def test_a_host_shows_how_far_what_it_says_of_changes_is_believed(web: Web) -> N
     page = client.get("/c/main/hosts/x.test").text
     assert "What it says of changes" in page
     assert "not listened to" in page
+
+
+def test_the_list_the_page_and_the_report_agree_about_a_host(web: Web) -> None:
+    client = web.client(Role.VIEWER)
+    listed = client.get("/api/v1/c/main/hosts").json()["rows"][0]
+    about = client.get(f"/api/v1/c/main/hosts/{listed['host']}").json()["about"]
+    errors = client.get("/api/v1/c/main/reports/errors").json()
+    shares = {each["host"]: each["share"] for each in errors["by_host"]}
+    assert listed["error_share"] == pytest.approx(shares.get(listed["host"], 0.0), abs=1e-4)
+    assert (listed["urls"], listed["last_asked"][:19]) == (about["urls"], about["last_asked"][:19])
+    assert about["visited"] == 4
+    assert about["requests_seen"] >= about["requests"]
+
+
+def test_a_host_without_a_request_has_no_last_request(web: Web) -> None:
+    root, url = web.installation.root, "http://never.test/"
+    with Lookup(root, "main") as lookup:
+        number = lookup.cell_of_host("never.test")
+    with closing(FrontierCell(root.collection("main").cells()[number].frontier)) as cell:
+        add_links(cell, found(url))
+    # The ledger has a delay for it: that of the start of the machine.
+    with closing(sqlite3.connect(root.path / "ledger.sqlite")) as ledger, ledger:
+        ledger.execute("INSERT INTO delays VALUES ('server', 'never.test', 10.0, 5.0)")
+    table = host_table(root, "main", web.installation.clock.now_s())
+    assert table.hosts["never.test"].last_request_s is None
+    assert table.hosts["x.test"].last_request_s is not None

@@ -196,3 +196,29 @@ def test_growth_hosts_types_and_servers_have_a_chart(web: Web) -> None:
     client = web.client(Role.VIEWER)
     for name in ("hosts", "types", "servers", "space"):
         assert 'class="chart" id="chart"' in client.get(f"/c/main/reports/{name}").text, name
+
+
+def test_the_hints_of_duckdb_are_shown(web: Web) -> None:
+    client = web.client(Role.VIEWER)
+    page = client.get("/c/main/sql", params={"q": "SELECT * FROM fetchs"}).text
+    assert "Did you mean &#34;fetches&#34;?" in page
+    assert "LINE 1" not in page
+    answer = client.get("/api/v1/c/main/sql", params={"q": "SELECT outcom FROM fetches"}).json()
+    assert 'Candidate bindings: "outcome"' in answer["message"]
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_notes_explain_words_that_the_tables_show(web: Web, name: str) -> None:
+    """A note begins with the word of a heading; keys of the JSON are not shown, so no note names them."""
+    twin = web.client(Role.VIEWER).get(f"/api/v1/c/main/reports/{name}").json()
+    notes = re.sub("`[^`]+`", "", " ".join([*twin["notes"], twin.get("method") or ""]))
+    assert not re.search(r"\b[a-z]+_[a-z_]+\b", notes), "a key of the JSON"
+    assert not re.search(r"\b[TACFP][0-9]+\b", notes), "a number of a paper's table"
+    headings = current("pt_BR")
+    explained = re.findall(r"(?:^|[.;] )([A-Z][^.:;]{1,40}):", notes)
+    shown = {str(each.id).lower() for each in headings if "templates/report.html" in str(each.locations)}
+    assert [word for word in explained if word.lower() not in shown | ASIDES] == []
+
+
+ASIDES = {"for comparison", "(1) being linked", "the estimate depends on these assumptions"}
+"""What stands before a colon and is no heading."""
