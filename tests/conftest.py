@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import shutil
@@ -135,8 +136,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"long for --quick, mark it heavy: {line}")
 
 
-def pytest_unconfigure() -> None:
-    """Now it may: libraries that count what is left at the end would complain."""
+@atexit.register
+def _unfreeze() -> None:
+    """Now it may: libraries that count what is left at the end would complain.
+
+    Not before: pytest collects garbage ten times when it ends.
+    """
     gc.unfreeze()
 
 
