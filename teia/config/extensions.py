@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teia.errors import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ORDERS = "teia.orders"
 POLICIES = "teia.policies"
@@ -43,4 +45,7 @@ def load_extension(group: str, name: str) -> Any:
 
 @cache
 def _offered(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:  # noqa: ARG001  # packages are looked for there
+    # Imported here: every process loads this module, and few look for an extension.
+    from importlib.metadata import entry_points
+
     return {each.name: each for each in entry_points(group=group)}
