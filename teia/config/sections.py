@@ -532,6 +532,9 @@ class PublicSettings:
     search: bool = setting(True, "allow searches and page details without signing in")
     copies: bool = setting(True, "allow reading captures without signing in")
     noarchive: bool = setting(True, "except captures of pages that say noarchive")
+    titles_open: str = setting(
+        "page", "what the title of a result opens: the page itself, or our capture of it", choices=("page", "capture")
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,12 @@ def parse_moment(text: str) -> float:
             return (day + timedelta(days=1)).timestamp() - 1
         return from_iso(text)
     except (ValueError, OverflowError):
-        hint = "write a day such as 2026-03-31, or a time such as 2026-03-31T12:00:00Z"
-        raise UsageError(f"--as-of: {text[:100]!r} is no date; {hint}") from None
+        raise UsageError(
+            Message(
+                "{text!r} is no date; write a day such as 2026-03-31, or a time such as 2026-03-31T12:00:00Z",
+                text=text[:100],
+            )
+        ) from None
 
 
 class PastSearch(Closing):

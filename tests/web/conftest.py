@@ -64,7 +64,7 @@ class Web:
     def client(self, role: Role = Role.PUBLIC) -> TestClient:
         """A browser; the roles but PUBLIC are signed in."""
         client = TestClient(self.app, BASE, follow_redirects=False, raise_server_exceptions=False)
-        client.portal = EVENT_LOOPS[0]
+        client.portal = EVENT_LOOPS[0] if EVENT_LOOPS else None  # none outside of tests: scripts/screenshots
         if role is not Role.PUBLIC:
             code, name = (
                 self.installation.accounts.invite(role),

@@ -38,7 +38,7 @@ _FILTER_NAME = re.compile(r"([^\W\d_]{2,20}):")
 _CLOSING = {quote: re.compile(f"[{_QUOTES[1:]}]") for quote in _QUOTES[1:]} | {'"': re.compile('"')}
 _PUNCTUATION = "'’,;:!?()[]{}<>*=~`"
 _OPTIONAL = "_-\N{HYPHEN}\N{NON-BREAKING HYPHEN}'’"
-_PATH = re.compile(r"(?:~|\.{1,2})?(?:/[\w.+-]*[^\W_][\w.+-]*){2,}/?")
+_PATH = re.compile(r"(?:~|\.{1,2})?(?:/[\w.+-]+){2,}/?")  # linear: a segment has no slash
 _STAR_AT_WORD = re.compile(r"[^\W_]\*|\*[^\W_]")
 
 
@@ -218,7 +218,8 @@ class _Lexer:
         if "*" in text and (prefix := self._prefix(text)):
             return QueryToken(TokenKind.PREFIX, start, sign, value=prefix)
         path = text.rstrip(_PUNCTUATION)
-        pieces = self._indexed((path,) if _PATH.fullmatch(path) else pieces_of(text))
+        is_path = _PATH.fullmatch(path) is not None and WORD.search(path) is not None
+        pieces = self._indexed((path,) if is_path else pieces_of(text))
         return QueryToken(TokenKind.TEXT, start, sign, pieces, typed=text) if pieces else None
 
     def _prefix(self, text: str) -> str:

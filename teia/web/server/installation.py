@@ -23,7 +23,9 @@ from teia.crawler.keep_fresh.host_plan import Weigh
 from teia.crawler.keep_fresh.weights import weigh_keys, weigher
 from teia.crawler.lookup import Lookup
 from teia.errors import IndexFailure, StoreError, TeiaError, UsageError
+from teia.indexer.help_queries import HelpQueries, help_queries
 from teia.indexer.open_search import example_queries
+from teia.indexer.past_search import parse_moment
 from teia.lib.message import Message
 from teia.store.root import Root
 from teia.views.capture_reader import CaptureReader
@@ -35,6 +37,7 @@ from teia.web.background.crawler import Supervisor
 from teia.web.background.lab.workbench import Workbench
 from teia.web.background.offline_bulk import OfflineBulk
 from teia.web.background.open_collections import OpenCollections
+from teia.web.background.past_searches import PastSearches
 
 WEIGHER_S = 600.0
 """Time for which a file of weights is cached."""
@@ -61,9 +64,11 @@ class Installation:
         self._lock, self._compile_lock = Lock(), Lock()
         self._searches: dict[tuple[str, ...], OpenedSearch] = {}
         self._examples: dict[OpenedSearch, tuple[float, list[str]]] = {}
+        self._help_queries: dict[tuple[OpenedSearch, str], tuple[float, HelpQueries]] = {}
         self._configs: dict[str, tuple[object, Config]] = {}
         self._compiled: dict[str, CompiledSettings] = {}
         self._open_collections = OpenCollections(root, clock)
+        self.past_searches = PastSearches(root, clock)
         self.capture_reader = CaptureReader(clock)
         self.cache = AnswerCache(clock)
         self.cluster: ClusterSource = cluster_source(root, clock)
@@ -198,12 +203,32 @@ class Installation:
                 opened = self._searches[key] = open_search(self.root, names, self.clock)
         return opened
 
+    def past(self, name: str, as_of: str) -> tuple[str, float]:
+        """Return the collection and the moment of a search of the past; raise an error if there can be none."""
+        names = [self.check(name)] if name else self.searchable()
+        if len(names) != 1:
+            raise UsageError(Message("choose a collection to search as of a date"))
+        if read_librarian_settings(self.root, names[0]) is not None:
+            raise UsageError(Message("a cluster cannot be searched as of a date"))
+        # Snippets of the past are parts of captures.
+        self.check_captures(names[0])
+        return names[0], parse_moment(as_of)
+
     def examples(self, opened: OpenedSearch) -> list[str]:
         """Return example queries that find something; they are renewed now and then."""
         until, known = self._examples.get(opened, (0.0, []))
         if not known or self.clock.ticks_s() > until:
             known = example_queries(opened)
             self._examples[opened] = (self.clock.ticks_s() + EXAMPLES_S, known)
+        return known
+
+    def help_queries(self, language: str) -> HelpQueries:
+        """Return examples for the help that find something; they are renewed now and then."""
+        opened = self.search(None)
+        until, known = self._help_queries.get((opened, language), (0.0, None))
+        if known is None or self.clock.ticks_s() > until:
+            known = help_queries(opened, language, self.clock.now_s())
+            self._help_queries[opened, language] = (self.clock.ticks_s() + EXAMPLES_S, known)
         return known
 
     def searchable(self) -> list[str]:
@@ -216,6 +241,7 @@ class Installation:
         self._configs.pop(name, None)
         self._compiled.pop(name, None)
         with self._lock:
+            self._help_queries.clear()
             for names in [names for names in self._searches if name in names]:
                 self._examples.pop(self._searches.pop(names), None)
 
@@ -231,6 +257,7 @@ class Installation:
             for opened in self._searches.values():
                 opened.close()
             self._searches.clear()
+        self.past_searches.close()
         self.cache.close()
         self.offline_bulk.close()
         self._open_collections.close()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Query, Request
 
@@ -12,18 +13,21 @@ from teia.clock import iso_utc
 from teia.collections.account import MIN_REVISITED
 from teia.collections.control_file import CrawlReports
 from teia.frontier.tables.page_changes import last_change_s
+from teia.indexer.help_queries import EMPTY_COLLECTION, HelpQueries
 from teia.search.query.query_language import accepted_languages
 from teia.search.query.tree import MIN_PREFIX_CHARS, RESULT_WINDOW
 from teia.search.query.words import folded, words_of
 from teia.search.serve.searcher import SearchOptions
-from teia.search.show.results import Expansion, Explanation
+from teia.search.show.results import Expansion, Explanation, Results
 from teia.search.show.spelling import Suggestion
+from teia.views.captures import versions
 from teia.views.page import next_due
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.pages.collection.monitor import is_freshness_known
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, InstallationDep, PageRoutes, RedirectTo
+from teia.web.server.json_routes import API, InstallationDep, PageRoutes, RedirectTo, VisitorDep
+from teia.web.server.preferences import language_of
 from teia.web.server.templates import link
 
 PER_PAGE = 10
@@ -36,6 +40,10 @@ COMPLETING_RESULTS = 10
 """Results from which completions of a query are taken."""
 
 MAX_WORDS, MAX_TITLES = 4, 4
+MAX_VERSIONS = 10
+"""Versions of a page that a result shows."""
+
+RESERVED_DOMAINS = frozenset({"test", "example", "invalid"})
 DOUBTFUL = 0.5
 """Results below this probability of being current show their next visit."""
 
@@ -48,7 +56,12 @@ A larger one is refused with an error about the number. A smaller one that is to
 
 @dataclass(frozen=True, slots=True)
 class HitView:
-    """One result, with the keys of `teia search --json`; `title_html` and `snippet` are text and `<mark>`."""
+    """One result, with the keys of `teia search --json`; `title_html` and `snippet` are text and `<mark>`.
+
+    `opens` is the target of the title: the page itself, or our capture. `versions` are the times of the page's last
+    versions, the newest first, in a search of the past. `more_here` is the number of further results on the last
+    result of a host.
+    """
 
     rank: int
     url: str
@@ -65,6 +78,9 @@ class HitView:
     fresh_probability: float | None
     alike: int
     next_due: str | None = None
+    opens: Literal["page", "capture"] = "page"
+    versions: tuple[str, ...] = ()
+    more_here: int = 0
     explanation: Explanation | None = None
 
 
@@ -83,12 +99,16 @@ Dated = Literal["", "1d", "7d", "30d", "365d"]
 
 @dataclass(frozen=True, slots=True)
 class ChosenFilters:
-    """Choices beside the query: filters by language, type and age, which it can also contain; no corrections."""
+    """Choices beside the query: filters by language, type and age, which it can also contain; no corrections.
+
+    `as_of` is a day or a time in the past as of which it is answered.
+    """
 
     language: str = ""
     type: str = ""
     dated: str = ""
     verbatim: bool = False
+    as_of: str = ""
 
     def prepend_to(self, query: str) -> str:
         """Prepend the chosen filters to the query; at its end an unclosed quote could swallow them."""
@@ -98,7 +118,7 @@ class ChosenFilters:
     def links(self) -> dict[str, str]:
         """Return the filters as parameters of an address."""
         chosen = {"language": self.language, "type": self.type, "dated": self.dated}
-        return chosen | {"verbatim": "true" if self.verbatim else ""}
+        return chosen | {"verbatim": "true" if self.verbatim else "", "as_of": self.as_of}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +165,11 @@ class SearchAnswer(SearchView):
         first = max(0, min(here - SHOWN_PAGES // 2, pages - SHOWN_PAGES))
         shown = range(first, min(pages, first + SHOWN_PAGES)) if pages > 1 else ()
         return [(number + 1, number * self.n) for number in shown]
+
+    @property
+    def present(self) -> ChosenFilters:
+        """The same filters for a search of the present."""
+        return replace(self.chosen, as_of="")
 
     @property
     def verbatim_address(self) -> str:
@@ -231,27 +256,11 @@ def _mean_freshness(installation: Installation, names: list[str]) -> float | Non
     return sum(fresh * pages for fresh, pages in known) / whole if whole else None
 
 
-@dataclass(frozen=True, slots=True)
-class HelpView:
-    """Example queries that run; the page explains them in the reader's language."""
-
-    words: tuple[str, ...] = (
-        "café carro bolo", "+aparelho +auditivo", "+navegador -firefox", '"sistemas de busca"',
-        '"pessoa física" prazo', "orçament*", '="São Paulo"',
-    )  # fmt: skip
-    operators: tuple[str, ...] = (
-        "imposto AND renda", "gato NOT cachorro", "(casa OR apartamento) AND aluguel", "receita -(+bolo +chocolate)",
-    )  # fmt: skip
-    filters: tuple[str, ...] = (
-        "lei site:camara.test", "python lang:pt", "manual type:pdf", "title:orçamento", "link:https://example.org/",
-        "edital after:2026-03", "edital before:2026", "edital after:7d", "-site:example.org lei",
-        "expand:on energia solar",
-    )  # fmt: skip
-
-
-def help_query() -> HelpView:
-    """Return help on queries, with examples that run."""
-    return HelpView()
+def help_query(request: Request, installation: InstallationDep, visitor: VisitorDep) -> HelpQueries:
+    """Return help on queries, with examples that find pages in the reader's language, if there are any."""
+    if not installation.searchable():
+        return EMPTY_COLLECTION
+    return installation.help_queries(language_of(request, visitor).tag.partition("-")[0])
 
 
 def search(
@@ -269,8 +278,12 @@ def search(
     type: Type = "",  # noqa: A002  # the name of a field of the form
     dated: Dated = "",
     verbatim: bool = False,
+    as_of: Annotated[str, Query(max_length=40)] = "",
 ) -> SearchView:
-    """Search the pages of one collection, or of all; with `verbatim`, without correcting misspelt words."""
+    """Search the pages of one collection, or of all; with `verbatim`, without correcting misspelt words.
+
+    `as_of` is a day or a time in the past: every page is searched in the version that was current then.
+    """
     reader_languages = accepted_languages(request.headers.get("accept-language", ""))
     options = SearchOptions(
         explain=explain,
@@ -280,13 +293,13 @@ def search(
         reader_languages=reader_languages,
         correct=not verbatim,
     )
-    chosen = ChosenFilters(language, type, dated, verbatim)
-    found = installation.search(c or None).search(chosen.prepend_to(q), n, offset, options)
+    chosen = ChosenFilters(language, type, dated, verbatim, as_of.strip())
+    if chosen.as_of:
+        c, moment_s = installation.past(c, chosen.as_of)
+        found = installation.past_searches.search(c, moment_s, chosen.prepend_to(q), n, offset, options)
+    else:
+        found = installation.search(c or None).search(chosen.prepend_to(q), n, offset, options)
     names, answer, end = installation.searchable(), found.as_json(), found.offset + len(found.hits)
-    shown_hits = [
-        HitView(**values | {"explanation": hit.explanation})
-        for hit, values in zip(found.hits, answer["hits"], strict=True)
-    ]
     # The whole query was searched for; only the links of the page repeat a part of it.
     shown = _shorten(q)
     own = {
@@ -299,7 +312,7 @@ def search(
         "collections": names,
         "n": n,
         "next_offset": end if found.hits and end < found.total else None,
-        "hits": _with_next_visits(installation, [c] if c else names, shown_hits),
+        "hits": _hit_views(installation, c, names, found, answer, is_past=bool(chosen.as_of)),
         # Records, where the JSON of a terminal has dictionaries; the page translates the warnings.
         "warnings": list(found.notes),
         "suggestions": list(found.suggestions),
@@ -307,6 +320,22 @@ def search(
         "shards": Shards(found.shards_queried, found.shards_answered),
     }
     return SearchAnswer(**answer | own)
+
+
+def _hit_views(
+    installation: Installation, c: str, names: list[str], found: Results, answer: dict[str, Any], *, is_past: bool
+) -> list[HitView]:
+    """Return the results of a search with everything that the page shows of them."""
+    hits = [
+        HitView(**values | {"explanation": hit.explanation})
+        for hit, values in zip(found.hits, answer["hits"], strict=True)
+    ]
+    hits = _with_more_here(hits, answer["facets"].get("host", {}))
+    if is_past:
+        hits = _with_versions(installation, c, hits)
+    else:
+        hits = _with_next_visits(installation, [c] if c else names, hits)
+    return _with_targets(installation, c or (names[0] if len(names) == 1 else ""), hits)
 
 
 def complete(
@@ -347,3 +376,43 @@ def _with_next_visits(installation: Installation, names: list[str], hits: list[H
                 entry = lookup.find(url)
                 due[url] = due.get(url) or (next_due(entry) if entry is not None else None)
     return [replace(hit, next_due=due[hit.url]) if due.get(hit.url) else hit for hit in hits]
+
+
+def _with_targets(installation: Installation, name: str, hits: list[HitView]) -> list[HitView]:
+    """Add the target of the title to results of a collection, or of several."""
+    is_archive = bool(name) and installation.config(name).public.titles_open == "capture"
+    # A version of the past is in the archive alone.
+    return [
+        replace(hit, opens="capture") if is_archive or hit.versions or _is_made_up(hit.host) else hit for hit in hits
+    ]
+
+
+def _is_made_up(host: str) -> bool:
+    """Tell whether a host cannot be reached by its name: top-level domains for tests and examples (RFC 2606)."""
+    return host.rpartition(".")[2] in RESERVED_DOMAINS
+
+
+def _with_more_here(hits: list[HitView], pages_by_host: Mapping[str, int]) -> list[HitView]:
+    """Add the number of further results of its host to the last result of each host, if there are other hosts."""
+    shown = Counter(hit.host for hit in hits)
+    last = {hit.host: hit.rank for hit in hits}
+    if len(pages_by_host) < 2:
+        return hits
+    return [
+        replace(hit, more_here=max(0, pages_by_host.get(hit.host, 0) - shown[hit.host]))
+        if last[hit.host] == hit.rank
+        else hit
+        for hit in hits
+    ]
+
+
+def _with_versions(installation: Installation, name: str, hits: list[HitView]) -> list[HitView]:
+    """Add the times of the last versions of each page."""
+    with installation.lookup(name) as lookup:
+        entries = {hit.url: lookup.find(hit.url) for hit in hits}
+        times = {
+            url: tuple(iso_utc(visit.time_s) for visit in reversed(versions(lookup.visits(entry))))[:MAX_VERSIONS]
+            for url, entry in entries.items()
+            if entry is not None
+        }
+    return [replace(hit, versions=times.get(hit.url, ())) for hit in hits]

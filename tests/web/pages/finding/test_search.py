@@ -8,9 +8,22 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from teia.clock import WallClock
+from teia.collections.settings import change
 from teia.index.cell import CellIndex
+from teia.index.entry import IndexEntry
+from teia.records import Edit, Operator
 from tests.index.pages import page
 from tests.web.conftest import Web
+
+
+def put(web: Web, *pages: IndexEntry) -> None:
+    """Put pages into the index of the collection."""
+    index = CellIndex(web.installation.root.collection("main").cells()[0].index)
+    for each in pages:
+        index.put(each)
+    index.commit(index.position)
+    index.close()
 
 
 def test_the_page_shows_what_its_twin_says(web: Web) -> None:
@@ -80,14 +93,29 @@ def test_the_examples_of_the_front_page_find_something(web: Web) -> None:
         assert web.client().get(f"/api/v1{unescape(address)}").json()["total"] >= 1, address
 
 
-def test_every_example_of_the_help_runs(web: Web) -> None:
-    page = web.client().get("/help/query")
-    examples = re.findall(r'<a href="(/search\?q=[^"]+)"><code>', page.text)
+@pytest.mark.parametrize("language", ["en", "pt-BR"])
+def test_every_example_of_the_help_finds_something(web: Web, language: str) -> None:
+    now_s = int(web.installation.clock.now_s())
+    put(
+        web,
+        page(
+            "http://a.test/en",
+            "The Harbour master writes a report. Ships come.",
+            "Harbour",
+            language="en",
+            date_s=now_s,
+        ),
+        page("http://b.test/pt", "O Porto publica um edital. Navios chegam.", "Porto", language="pt", date_s=now_s),
+    )
+    shown = web.client().get("/help/query", headers={"accept-language": language})
+    assert ("harbour" if language == "en" else "porto") in shown.text
+    examples = re.findall(r'<a href="(/search\?q=[^"]+)"><code>', shown.text)
     assert len(examples) >= 20
     for address in examples:
         answer = web.client().get(f"/api/v1{unescape(address)}")
         assert answer.status_code == 200, address
         assert answer.json()["understood"], address
+        assert answer.json()["total"] >= 1, address
 
 
 def test_why_a_result_is_where_it_is_adds_up(web: Web) -> None:
@@ -237,3 +265,31 @@ def test_a_query_is_completed_while_it_is_typed(web: Web) -> None:
     for typed in ("", "i", "xyzxyz", "site:a.te", "imposto "):
         assert all(text != typed for text, _ in completions(typed))
     assert completions("xyzxyz") == completions("site:a.te") == completions("") == []
+
+
+def test_the_title_of_a_page_without_an_address_opens_the_capture(web: Web) -> None:
+    """Names such as x.test do not resolve: in a lab's collection every title was a dead link."""
+    put(web, page("http://reachable.org/renda", "A renda de todos.", "Renda"))
+    hits = {hit["host"]: hit for hit in web.client().get("/api/v1/search?q=renda").json()["hits"]}
+    assert hits["reachable.org"]["opens"] == "page"
+    assert hits["x.test"]["opens"] == "capture"
+    shown = web.client().get("/search?q=renda").text
+    assert '<h2 lang=""><a href="/c/main/copy?url=http%3A%2F%2Fx.test' in shown
+    assert f'<a href="{hits["x.test"]["url"]}" rel="nofollow noopener noreferrer">Original page</a>' in shown
+
+
+def test_in_an_archive_titles_open_captures(web: Web) -> None:
+    put(web, page("http://reachable.org/renda", "A renda de todos.", "Renda"))
+    change(web.installation.root, "main", [Edit("public.titles_open", Operator.SET, "capture")], WallClock())
+    hits = web.client().get("/api/v1/search?q=renda").json()["hits"]
+    assert {hit["opens"] for hit in hits} == {"capture"}
+
+
+def test_the_last_result_of_a_site_leads_to_its_other_results(web: Web) -> None:
+    put(web, *(page(f"http://many.test/{n}", f"A renda número {n}. {'x' * n}", f"Renda {n}") for n in range(9)))
+    found = web.client().get("/api/v1/search?q=renda&n=3").json()
+    more = [hit["more_here"] for hit in found["hits"] if hit["host"] == "many.test"]
+    assert sum(more) == more[-1] > 0
+    shown = web.client().get("/search?q=renda&n=3").text
+    assert f"{more[-1]} more from this site" in shown
+    assert "q=renda+site%3Amany.test" in shown
