@@ -34,12 +34,10 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import Clock
-from teia.collections.calendar import parse_schedule
 from teia.collections.control_file import ChangeSettings, Inbox
 from teia.config.load import EffectiveConfig, load, to_toml, toml_value, with_values
 from teia.config.sections import FLAGS, Config
 from teia.config.tree import flatten, from_text, keys_of, read_tree, value_of
-from teia.crawler.compiled_settings import check_crawl
 from teia.errors import ClusterError, ConfigError, CorruptFile, StoreError, TeiaError, UsageError
 from teia.frontier.cell.connection import CellConnection
 from teia.frontier.cell.schema import SCHEMA
@@ -95,6 +93,10 @@ SHARED = _keys(
 
 def check(config: Config) -> None:
     """Raise ConfigError for a setting with an invalid text: a seed, a rule, a date, a network …"""
+    # Imported here: a search reads settings and checks none, and its command should answer at once.
+    from teia.collections.calendar import parse_schedule
+    from teia.crawler.compiled_settings import check_crawl
+
     check_crawl(config)
     parse_schedule(config.schedule)
 
