@@ -48,11 +48,13 @@ def ours() -> list[Contender]:
         "--delay", "0", "--per-host", str(AT_ONCE), "--allow-net", "127.0.0.0/8",
         "--scope", rf"and(host:127.0.0.1, regex:{PAGES})",
     )  # fmt: skip
-    archive = {"TEIA_PARSE_TEXT": "false", "TEIA_INDEX_ENABLED": "false"}
+    # No peer renders pages, and a crawl of three seconds would measure the start of a browser.
+    received = {"TEIA_RENDER_MODE": "never"}
+    archive = {**received, "TEIA_PARSE_TEXT": "false", "TEIA_INDEX_ENABLED": "false"}
     return [
         Contender("teia", LINKS, command, {**archive, "TEIA_ARCHIVE_ANSWERS": "false"}),
         Contender("teia", ARCHIVE, command, archive),
-        Contender("teia", PRODUCT, command),
+        Contender("teia", PRODUCT, command, received),
     ]
 
 

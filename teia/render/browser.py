@@ -32,9 +32,13 @@ from teia.errors import TeiaError
 from teia.lib.child_process import DEVNULL, PIPE, ChildProcess
 from teia.render.devtools import BrowserGone, DevTools
 
+FOLDER = "teia-browser-"
 START_S = 30.0
 END_S = 5.0
 WATCH_S, LIST_EVERY = 0.1, 5
+LOW_PRIORITY = 5
+"""Pages as received come first: a browser would take the time of the crawler and its parse children."""
+
 PROBE_S = 10.0
 
 _OFF = (
@@ -110,6 +114,14 @@ def _temporary_folder(walls: Walls) -> str | None:
     return None
 
 
+def _remove_leftovers(parent: str | None) -> None:
+    """Remove the folders of crawlers that were killed."""
+    for folder in Path(parent or tempfile.gettempdir()).glob(f"{FOLDER}*-*"):
+        pid = folder.name.removeprefix(FOLDER).partition("-")[0]
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def _works(command: tuple[str, ...]) -> bool:
     try:
         process = ChildProcess(command, stdout=DEVNULL, stderr=DEVNULL)
@@ -156,8 +168,10 @@ class Browser:
 
     async def _start(self) -> None:
         walls = await asyncio.to_thread(find_walls)
+        parent = _temporary_folder(walls)
+        await asyncio.to_thread(_remove_leftovers, parent)
         self._folder = tempfile.TemporaryDirectory(
-            prefix="teia-browser-", dir=_temporary_folder(walls), ignore_cleanup_errors=True
+            prefix=f"{FOLDER}{os.getpid()}-", dir=parent, ignore_cleanup_errors=True
         )
         folder = self._folder.name
         if walls.user is not None:
@@ -172,7 +186,7 @@ class Browser:
         environment = {"PATH": os.environ.get("PATH", ""), "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8"}
         try:
             self._process = ChildProcess(
-                command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, own_session=True, env=environment
+                command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, own_session=True, env=environment, nice=LOW_PRIORITY
             )
             self.devtools = DevTools()
             self._input = await self._process.connect_output(lambda: self.devtools)

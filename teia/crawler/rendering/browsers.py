@@ -36,7 +36,6 @@ class RenderJob:
     limits: PageLimits
     agent: str
     done: Callable[[RenderedPage], None]
-    tries: int = 0
 
 
 class Browsers:
@@ -84,21 +83,26 @@ class Browsers:
             await self._end_browser()
 
     async def _render(self, job: RenderJob) -> None:
-        answer = await asyncio.to_thread(job.decode)
-        while True:
-            job.tries += 1
+        try:
+            answer = await asyncio.to_thread(job.decode)
+            result = await self._rendered(job, answer)
+        except NoBrowser as error:
+            result = RenderedPage(error=str(error))
+        except Exception as error:  # noqa: BLE001  # a hostile page costs itself, nothing else
+            _log.exception("a page could not be rendered: %s", job.url)
+            result = RenderedPage(error=type(error).__name__)
+        job.done(result)
+
+    async def _rendered(self, job: RenderJob, answer: BrowserAnswer) -> RenderedPage:
+        """Render a page; if the browser ends meanwhile, once more in the next one."""
+        for _ in range(TRIES):
+            browser = await self._running_browser()
+            self._rendered_here += 1
             try:
-                browser = await self._running_browser()
-                self._rendered_here += 1
-                result = await render_page(browser, job.url, answer, job.fetch, job.limits, self._clock, job.agent)
-            except NoBrowser as error:
-                result = RenderedPage(error=str(error))
+                return await render_page(browser, job.url, answer, job.fetch, job.limits, self._clock, job.agent)
             except BrowserGone:
-                if job.tries < TRIES:
-                    continue
-                result = RenderedPage(error="the browser ended while it rendered the page")
-            job.done(result)
-            return
+                continue
+        return RenderedPage(error="the browser ended while it rendered the page")
 
     async def _running_browser(self) -> Browser:
         async with self._lock:

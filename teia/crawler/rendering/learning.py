@@ -24,7 +24,7 @@ import msgspec
 CLEAR = 20
 BARREN = 3
 SAME_SCRIPTS = 2
-FIRST_SKIP, MOST_SKIPS = 256, 16_384
+FIRST_SKIP, MOST_SKIPS = 1_000, 64_000
 RETRY_S = 7 * 86_400.0
 MAX_KINDS = 200
 """Number of kinds of a host that are remembered; further ones are not rendered unless they are nearly empty."""
@@ -136,8 +136,8 @@ class HostKinds:
         kind = self._kinds.get(key)
         if kind is None and (is_empty or len(self._kinds) < MAX_KINDS):
             kind = self._kinds[key] = RenderKind(pattern, scripts, is_empty)
-            if not is_empty and self._shows_nothing(scripts):
-                kind.verdict = RenderVerdict.STATIC
+        if kind is not None and not kind.rendered and not is_empty and self._shows_nothing(scripts):
+            kind.verdict = RenderVerdict.STATIC
         return kind
 
     def _shows_nothing(self, scripts: int) -> bool:

@@ -18,7 +18,7 @@ from teia.config.sections import LimitSettings
 from teia.crawler.child.messages import ReadResult, RenderedDocument
 from teia.crawler.compiled_settings import user_agent
 from teia.crawler.rendering.browsers import Browsers, RenderJob
-from teia.crawler.rendering.learning import HostKinds, RenderKind, RenderVerdict, encode_kind
+from teia.crawler.rendering.learning import SAME_SCRIPTS, HostKinds, RenderKind, RenderVerdict, encode_kind
 from teia.crawler.rendering.page_requests import PageRequests
 from teia.crawler.running_collection import Crawl
 from teia.crawler.visit import ActiveVisit
@@ -33,8 +33,11 @@ from teia.records import Fetched, Outcome
 from teia.render.page import BrowserAnswer, PageLimits, RenderedPage
 from teia.urls import host_of, key_of
 
-MAX_OF_HOST, MAX_WAITING, MAX_BYTES = 16, 256, 64 * 2**20
-"""Pages of a host, and of all hosts, that wait at most before no further page is requested; and the size of all."""
+MAX_OF_HOST, MAX_WAITING, MAX_BYTES = 256, 1_024, 128 * 2**20
+"""Pages of a host, and of all hosts, that wait at most before no further page is requested; and the size of all.
+
+As many as a fast crawl reads while a trial is under way, so that a site whose scripts bring nothing is not held up.
+"""
 
 Accept = Callable[[Crawl, ActiveVisit, ReadResult], None]
 """Function of the loop that continues with a page as it was received."""
@@ -55,8 +58,9 @@ class RenderCounts:
 
 @dataclass(slots=True, eq=False)
 class _Trial:
-    """A trial of a kind that is under way, and the pages that wait for its result."""
+    """A trial of a kind that is under way: its host and scripts, and the pages that wait for its result."""
 
+    same: tuple[str, int]
     waiting: list[ActiveVisit] = field(default_factory=list)
 
 
@@ -77,6 +81,9 @@ class Rendering:
         self.requests = PageRequests(clock, self._may_request, queue_request)
         self._kinds: defaultdict[str, HostKinds] = defaultdict(HostKinds)
         self._trials: dict[int, _Trial] = {}
+        self._open_trials: Counter[tuple[str, int]] = Counter()
+        """Number of trials under way, by host and scripts; further kinds with these scripts wait for them."""
+        self._after_trials: defaultdict[tuple[str, int], list[ActiveVisit]] = defaultdict(list)
         self._under_way: dict[ActiveVisit, RenderKind | None] = {}
         self._of_host: Counter[str] = Counter()
         self._bytes = 0
@@ -119,14 +126,24 @@ class Rendering:
         self._under_way[visit] = kind
         self._of_host[visit.queue.host] += 1
         self._bytes += _size(visit)
+        self._admit(visit, kind)
+        return True
+
+    def _admit(self, visit: ActiveVisit, kind: RenderKind | None) -> None:
+        """Render a page, as a trial or not, or let it wait for trials that are under way."""
         if kind is None or kind.verdict is RenderVerdict.RENDERED:
             self._start(visit)
-        elif id(kind) in self._trials:
-            self._trials[id(kind)].waiting.append(visit)
+            return
+        trial, same = self._trials.get(id(kind)), (visit.queue.host, kind.scripts)
+        if trial is not None:
+            trial.waiting.append(visit)
+        elif not kind.is_empty and self._open_trials[same] >= SAME_SCRIPTS:
+            # These trials may show that the scripts bring nothing.
+            self._after_trials[same].append(visit)
         else:
-            self._trials[id(kind)] = _Trial()
+            self._trials[id(kind)] = _Trial(same)
+            self._open_trials[same] += 1
             self._start(visit)
-        return True
 
     def _mode(self, url: str) -> str:
         try:
@@ -222,23 +239,27 @@ class Rendering:
 
     def _decide_trial(self, kind: RenderKind | None) -> None:
         """Let the pages go that waited for a trial of their kind: to be rendered, or on as they are."""
-        trial = self._trials.pop(id(kind), None)
+        trial = self._trials.get(id(kind))
         if trial is None or kind is None:
             return
-        for at, visit in enumerate(trial.waiting):
-            if kind.verdict is RenderVerdict.RENDERED:
-                self._start(visit)
-            elif kind.verdict is RenderVerdict.STATIC:
-                static = visit.static
-                assert static is not None
-                kind.skipped += 1
+        if kind.verdict is RenderVerdict.UNSURE and trial.waiting:
+            self._start(trial.waiting.pop(0))  # the trial brought a little: the next page is another one
+            return
+        del self._trials[id(kind)]
+        self._open_trials[trial.same] -= 1
+        waiting = [*trial.waiting, *self._after_trials.pop(trial.same, ())]
+        if not self._open_trials[trial.same]:
+            del self._open_trials[trial.same]
+        for visit in waiting:
+            static = visit.static
+            assert static is not None
+            own = self._under_way[visit] = self._kind_of(visit, static)
+            if own is not None and own.verdict is RenderVerdict.STATIC:
+                own.skipped += 1
                 self._end(visit, None)
                 self._accept(self._crawl, visit, static)
             else:
-                # The trial brought a little: the next page is another one.
-                self._trials[id(kind)] = _Trial(trial.waiting[at + 1 :])
-                self._start(visit)
-                return
+                self._admit(visit, own)
 
     # -- requests of pages ---------------------------------------------------------------------------------
 
@@ -258,6 +279,8 @@ class Rendering:
         visits = list(self._under_way)
         self._under_way.clear()
         self._trials.clear()
+        self._open_trials.clear()
+        self._after_trials.clear()
         self._of_host.clear()
         self._bytes = 0
         self.requests.give_up()
@@ -271,7 +294,9 @@ def _keep_capture(visit: ActiveVisit, why: str) -> None:
 
 
 def _size(visit: ActiveVisit) -> int:
-    return 0 if visit.fetched is None else len(visit.fetched.body)
+    """Return the memory of a page that waits: as received, and as it was read."""
+    received = 0 if visit.fetched is None else len(visit.fetched.body)
+    return received + (0 if visit.static is None else len(visit.static.members) + len(visit.static.entry))
 
 
 def _key(kind: RenderKind) -> int:
