@@ -19,6 +19,9 @@ from teia.sqlite import Renamed, inverse, rename_tables
 NEW_NAMES_FORMAT = 3
 """First format of changes with the names of this version."""
 
+NEW_TABLES = ("renderings", "rendered_pages")
+"""Tables that version 3 has not; nothing is written to them while a node of that version is in the cluster."""
+
 OLD_VERSION = VERSION - 1
 TO_NEW = RENAMED
 TO_OLD = inverse(RENAMED)
@@ -49,5 +52,7 @@ def translate_statement(names: Renamed, sql: str) -> str:
 
 
 def rename_to_old(db: sqlite3.Connection) -> None:
-    """Give the tables of a file their old names, as the version before reads them."""
+    """Give the tables of a file their old names, as the version before reads them; it has no others."""
+    for table in NEW_TABLES:
+        db.execute(f"DROP TABLE IF EXISTS {table}")
     rename_tables(db, TO_OLD, OLD_VERSION)

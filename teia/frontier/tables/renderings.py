@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CellConnection, RowKey
+from teia.frontier.cell.old_names import NEW_NAMES_FORMAT
 from teia.urls import site_of, slot_of
 
 
@@ -20,8 +22,10 @@ def kinds_of(cell: CellConnection, host_id: int, host: str) -> list[bytes]:
     return [record for (record,) in cell.db.execute(sql, (slot_of(site_of(host)), host_id))]
 
 
-def store_kinds(cell: CellConnection, host_id: int, host: str, kinds: Iterable[tuple[int, bytes]]) -> None:
+def store_kinds(cell: FrontierCell, host_id: int, host: str, kinds: Iterable[tuple[int, bytes]]) -> None:
     """Store kinds of pages of a host; inside a transaction."""
+    if _is_mixed(cell):
+        return
     slot = slot_of(site_of(host))
     rows = [(slot, host_id, key, record) for key, record in kinds]
     cell.db.executemany("INSERT OR REPLACE INTO renderings VALUES (?, ?, ?, ?)", rows)
@@ -41,9 +45,9 @@ def is_rendered(cell: CellConnection, row_key: RowKey) -> bool:
     return cell.db.execute(sql, row_key).fetchone() is not None
 
 
-def note_form(cell: CellConnection, row_key: RowKey, *, rendered: bool) -> None:
+def note_form(cell: FrontierCell, row_key: RowKey, *, rendered: bool) -> None:
     """Note the form in which the last capture of a page was read; inside a transaction."""
-    if rendered:
+    if rendered and not _is_mixed(cell):
         cell.db.execute("INSERT OR IGNORE INTO rendered_pages VALUES (?, ?, ?)", row_key)
     elif is_rendered(cell, row_key):
         cell.db.execute("DELETE FROM rendered_pages WHERE slot = ? AND host_id = ? AND key = ?", row_key)
@@ -54,6 +58,11 @@ def count_rendered(cell: CellConnection) -> int:
     if not _exists(cell):
         return 0
     return int(cell.db.execute("SELECT count(*) FROM rendered_pages").fetchone()[0])
+
+
+def _is_mixed(cell: FrontierCell) -> bool:
+    """Tell whether a node that does not know these tables replays the changes of this cell."""
+    return cell.journal is not None and cell.journal.format < NEW_NAMES_FORMAT
 
 
 def _exists(cell: CellConnection) -> bool:

@@ -16,6 +16,7 @@ import msgspec
 from teia.frontier.cell import shorter_paths
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.histories import store_host_trust, store_page
+from teia.frontier.cell.old_names import NEW_TABLES
 from teia.frontier.cell.rows import CaptureLocation, FoundUrl, PageRow, SettledVisit
 from teia.frontier.cell.schema import STATE_DONE
 from teia.frontier.cell.site_statements import (
@@ -90,10 +91,12 @@ def old_records() -> dict[int, list[bytes]]:
 
 
 def contents(path: Path) -> dict[str, tuple[list[str], list[Any]]]:
-    """Return the columns and sorted rows of each table, without the last record's number and a counter of version 4."""
+    """Return the columns and sorted rows of each table, without the last record's number and what version 4 added."""
     with closing(sqlite3.connect(path)) as db:
         found = {}
         for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            if table in NEW_TABLES:
+                continue
             cursor = db.execute(f'SELECT * FROM "{table}"')
             rows = sorted((row for row in cursor if row[0] not in {"log_seq", "captures"}), key=repr)
             found[table] = [column[0] for column in cursor.description], rows
