@@ -497,8 +497,13 @@ class Crawler:
         result = decode_result(answer)
         if crawl.rendering is not None and visit.static is not None:
             crawl.rendering.note_read(visit, result)
-        elif crawl.rendering is None or result.signs is None or not crawl.rendering.take(visit, result):
+        elif crawl.rendering is None or not self._may_render(visit, result) or not crawl.rendering.take(visit, result):
             self._accept_result(crawl, visit, result)
+
+    @staticmethod
+    def _may_render(visit: ActiveVisit, result: ReadResult) -> bool:
+        """Tell whether an answer is a page whose scripts may show more; probes are compared as received."""
+        return result.signs is not None and visit.item.purpose == "page"
 
     def reread_rendered(self, crawl: Crawl, visit: ActiveVisit, rendered: RenderedDocument) -> None:
         """Have a page read again, in the form that its scripts gave it (rendering/)."""

@@ -192,10 +192,10 @@ def _read_rendered(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult
     rendered, parsed = task.rendered, _parsed(task, compiled)
     assert rendered is not None
     document = parse_document(task.url, _RENDERED_HEAD, rendered.document, compiled.options, compiled.processors)
-    gain = _gain(parsed.page, document.page)
-    if not gain.added and not rendered.leads_to:
-        return replace(_result(task, compiled, parsed), gain=gain)
     page = _rendered_page(task, compiled, parsed.page, document.page)
+    gain = _gain(parsed.page, page)
+    if not gain.added:
+        return replace(_result(task, compiled, parsed), gain=gain)
     shown = ParseResult(page, parsed.head, parsed.decoded, parsed.entries, document.failed, document.outline)
     # Stored whole, even if the archive has the body: the conversion is found behind its answer.
     result = _result(replace(task, earlier_digest=""), compiled, shown)
@@ -231,7 +231,7 @@ def _gain(received: Page, shown: Page) -> RenderGain:
     """Compare a page as received with the one that its scripts made: distinct words, and addresses of links."""
     words = _words(shown.text) - _words(received.text)
     known = {link.url for link in received.links}
-    links = {link.url for link in shown.links if link.kind is _ANCHOR} - known
+    links = {link.url for link in shown.links if link.kind in {_ANCHOR, LinkKind.REFRESH}} - known
     added = sorted(zlib.crc32(each.encode("utf-8", "replace")) for each in (*words, *links))
     return RenderGain(len(words), len(links), added[:MAX_ADDED])
 
