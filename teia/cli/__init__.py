@@ -5,6 +5,7 @@ options     options that several commands share
 output      results, tables, progress and JSON
 exits       exit statuses and errors
 progress    the display of a running crawl
+long_work   progress of long commands, and their last line
 advice      advice after a crawl that fetched nothing
 supervised  `--supervised`: progress of lab runs that another program started
 config      `teia config`

@@ -20,6 +20,7 @@ from teia.errors import StoreError
 from teia.lab.server.process import lab_process
 from teia.lab.world.spec import WorldSpec
 from teia.store.root import Root, open_root
+from teia.web.server.tour import Tour, write_tour
 
 NAME = "demo"
 # Short, because all servers are on this machine.
@@ -86,6 +87,7 @@ def demo(
             crawl_with(root, NAME, None, _flags(lab), as_json)
             if not once:
                 _keep_fresh(root)
+                write_tour(root, Tour(NAME, lab["seeds"][0]))
                 _print_next_steps(lab, folder, is_kept=data is not None)
                 with _measure_regularly(WorldSpec.load(spec, **size), lab, root):
                     _serve(folder, web_port)

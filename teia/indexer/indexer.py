@@ -36,6 +36,7 @@ from teia.index.reader import CellReader
 from teia.indexer.after_split import is_due, prune
 from teia.indexer.cell_indexer import CellIndexer
 from teia.indexer.reread import Rereader, RereadRequest
+from teia.lib.work import advance
 from teia.store.root import Root
 
 STEP_CHANGES = 500
@@ -106,6 +107,7 @@ class CollectionIndexer:
             return await self._fill_gaps(cell)
         entries = await self._entries(cell, changes)
         self._index_entries(cell, entries)
+        advance(len(entries))
         for change in changes:
             cell.gaps.pop(change.key, None)  # its state at the time of the comparison no longer counts
             if change.key not in entries:

@@ -14,6 +14,7 @@ from teia.collections.settings import saved
 from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors, exchange_folders
 from teia.errors import IndexFailure
+from teia.frontier.tables.counts import count_kept
 from teia.frontier.tables.page_changes import pages_for_index
 from teia.index.checksums import damaged_files
 from teia.index.entry import DIGEST_BYTES
@@ -24,6 +25,12 @@ from teia.indexer.process import CollectionFollower, indexing_lock
 from teia.indexer.semantic_model import SEED
 from teia.store.audit import MAX_DETAILS, Audit
 from teia.store.root import CollectionFolder, Root
+
+
+def pages_to_index(root: Root, name: str) -> int:
+    """Return about how many pages a rebuild has to index."""
+    with Lookup(root, name) as lookup:
+        return sum(map(count_kept, lookup.cells))
 
 
 async def rebuild_index(root: Root, name: str, clock: Clock) -> int:

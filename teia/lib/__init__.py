@@ -11,6 +11,7 @@
     launch          program that gives another one its limits, and its end with its parent
     linearregex     regular expressions that no text makes slow
     message         sentences for people: a code with values, translated where they are read
+    work            progress of long work, counted where it is done
     topic           topic classifier, learnt from words and examples
 
 A module that needs the word "URL" does not belong here.

@@ -24,6 +24,7 @@ from isal import igzip_lib
 from teia.clock import from_iso
 from teia.durable import disk_errors
 from teia.errors import CorruptFile, StoreError
+from teia.lib.work import advance
 from teia.store.archive import Position, archive_path, committed_files
 
 MAX_RECORD_BYTES = 64 << 20
@@ -159,9 +160,12 @@ def walk_file(
     """
     with disk_errors(path, "read"), path.open("rb", buffering=_BUFFER) as stream:
         if path.name.endswith(".warc"):
-            yield from _read_plain(stream, max_record_bytes)
+            found = _read_plain(stream, max_record_bytes)
         else:
-            yield from read_members(stream, start, end, max_record_bytes)
+            found = read_members(stream, start, end, max_record_bytes)
+        for member in found:
+            advance(member.length)
+            yield member
 
 
 # ---- members --------------------------------------------------------------------------------------------------------

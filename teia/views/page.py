@@ -295,8 +295,8 @@ class PageDetail(PageView):
 
     `low_per_day` and `high_per_day` bound its change rate with a probability of 90%; `like_this_per_day` is the rate of
     similar pages. `last_good` is the time of its last good capture, where a later visit failed. `asked`: a user has
-    just requested a visit, and a crawl is `running`, or the request is `waiting` for one. `expected` is the time at which
-    a queued URL would be fetched by the crawl that runs, if nothing new were found.
+    just requested a visit, and a crawl is `running`, or the request is `waiting` for one. `expected` is the time at
+    which the running crawl would fetch a queued URL, if nothing new were found.
     """
 
     collection: str = ""

@@ -17,6 +17,7 @@ from fastapi.testclient import TestClient
 from starlette.datastructures import State
 
 from teia.clock import WallClock
+from teia.collections.control_file import CrawlReports
 from teia.indexer.process import CollectionFollower
 from teia.store.root import open_root
 from teia.web.access.accounts import Accounts
@@ -87,6 +88,13 @@ class Web:
 
     def some_url(self) -> str:
         return str(self.client().get("/api/v1/search?q=imposto").json()["hits"][0]["url"])
+
+
+def some_crawl(web: Web) -> int:
+    """The number of a run of the collection that is recorded."""
+    with CrawlReports(web.installation.root.control) as reports:
+        found = reports.recorded_runs("main", 1)
+        return int(found[0][0]) if found else reports.begin_run("main", web.installation.clock.now_s())
 
 
 EVENT_LOOPS: list[anyio.from_thread.BlockingPortal] = []

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from teia.cli.long_work import archive_bytes, print_next, shown_work
 from teia.cli.options import AsJson, Collection, Data, open_collection
 from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
@@ -20,6 +21,16 @@ from teia.transfer.repair_archive import RepairResult, repair
 app = typer.Typer(
     help="Audit politeness, archive, index, in-links and frontier, record by record.", no_args_is_help=True
 )
+
+
+NEXT_STEPS = {
+    AuditKind.POLITENESS: "teia page URL {at}, for a request that came too early; please report it",
+    AuditKind.ARCHIVE: "teia audit archive --repair {at}",
+    AuditKind.INDEX: "teia rebuild index {at}",
+    AuditKind.LINKS: "teia audit links --repair {at}",
+    AuditKind.FRONTIER: "restore a backup, or teia audit frontier --accept {at}",
+}
+"""What to do after an audit that found violations."""
 
 
 @app.command()
@@ -92,7 +103,9 @@ def _audit(
     if must_repair and kind is AuditKind.ARCHIVE:
         with root.locked():
             repaired = repair(root, name, WallClock())
-    found = audit(root, name, kind, WallClock(), repair=must_repair and kind is AuditKind.LINKS)
+    # Other audits than that of the archive are shorter, and their amount is not known before.
+    with shown_work(f"auditing the {kind.value}", archive_bytes(root, name) if kind is AuditKind.ARCHIVE else 0):
+        found = audit(root, name, kind, WallClock(), repair=must_repair and kind is AuditKind.LINKS)
     if as_json:
         print_json(asdict(found) | ({} if repaired is None else {"repaired": asdict(repaired)}))
     else:
@@ -103,6 +116,8 @@ def _audit(
         console.print(f"{found.checked:,} {what} checked, {found.violations:,} violations")
         for line in found.details:
             console.print(f"  {line}", markup=False)
+    at = f"--data {data} --collection {name}"
+    print_next(NEXT_STEPS[kind].format(at=at) if found.violations else "nothing to repair")
     # Scripts see violations by the exit status.
     if found.violations:
         raise typer.Exit(1)

@@ -13,6 +13,7 @@ from typing import Annotated, BinaryIO
 
 import typer
 
+from teia.cli.long_work import archive_bytes, print_next, shown_work
 from teia.cli.options import Collection, Data, open_collection
 from teia.cli.output import progress_console
 from teia.cli.progress import size
@@ -53,12 +54,14 @@ def warc(data: Data, collection: Collection = None, out: Out = None) -> None:
     Example: teia export warc --data archive --out copy.warc.gz
     """
     root, name = _open(data, collection, out)
-    if out is not None and not out.name.endswith(".warc.gz"):
-        done = export_warc_folder(root, name, out)
-    else:
-        with _open_binary(out) as file:
-            done = export_warc(root, name, file)
-    _print_result(done, "records", out)
+    with shown_work("exporting the archive", archive_bytes(root, name)):
+        if out is not None and not out.name.endswith(".warc.gz"):
+            done = export_warc_folder(root, name, out)
+        else:
+            with _open_binary(out) as file:
+                done = export_warc(root, name, file)
+    files = "FILE" if out is None else str(out) if out.name.endswith(".warc.gz") else f"{out}/*.warc.gz"
+    _print_result(done, "records", out, f"teia import warc {files} --data OTHER, where you need it")
 
 
 @app.command()
@@ -68,9 +71,9 @@ def wacz(data: Data, collection: Collection = None, out: Out = None) -> None:
     Example: teia export wacz --data archive --out archive.wacz
     """
     root, name = _open(data, collection, out)
-    with _open_binary(out) as file:
+    with shown_work("exporting the archive", archive_bytes(root, name)), _open_binary(out) as file:
         done = export_wacz(root, name, file, WallClock().now_s())
-    _print_result(done, "records", out)
+    _print_result(done, "records", out, f"open {out or 'the file'} with ReplayWeb.page")
 
 
 @app.command()
@@ -94,7 +97,7 @@ def parquet(data: Data, collection: Collection = None, out: Out = None) -> None:
             done = export_log(root, name, whole)
             whole.seek(0)
             shutil.copyfileobj(whole, file)
-    _print_result(done, "rows", out)
+    _print_result(done, "rows", out, f"read {out or 'the file'} with DuckDB or pandas")
 
 
 @app.command()
@@ -136,10 +139,11 @@ def _open_binary(out: Path | None) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
 
 
-def _print_result(done: ExportResult, what: str, out: Path | None) -> None:
+def _print_result(done: ExportResult, what: str, out: Path | None, next_step: str) -> None:
     written = f", {size(done.bytes)}" if done.bytes else ""
     progress_console().print(f"{done.records:,} {what}{written} written to {out or 'standard output'}", markup=False)
     if done.damaged:
         progress_console().print(f"{done.damaged:,} damaged records omitted; `teia audit archive` lists them")
         # A script must not take an incomplete export for a complete one.
         raise typer.Exit(1)
+    print_next(next_step)

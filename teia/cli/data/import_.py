@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
+from teia.cli.long_work import bytes_of, print_next, shown_work
 from teia.cli.options import AsJson, ConfigFile, Data, NewName
-from teia.cli.output import print_json, progress_console
+from teia.cli.output import count_of, print_json, progress_console
 from teia.clock import WallClock
 from teia.durable import disk_errors
 from teia.store.root import open_root
@@ -30,13 +31,23 @@ Rules = Annotated[
 ]
 
 
+SEARCHABLE = "teia rebuild index --data {data} --collection {name}, to search the imported pages"
+FETCH = "teia crawl --data {data} --collection {name}, to fetch them"
+
+
 def _add_command(
     name: str,
     description: str,
     hosts_of: Callable[[list[Path]], set[str]],
     import_files: Callable[[Target, list[Path], ImportResult], object],
+    next_step: str,
+    *,
+    reads_archives: bool = False,
 ) -> None:
-    """Add a command that imports one kind of files; `hosts_of` finds the scope of a new collection."""
+    """Add a command that imports one kind of files; `hosts_of` finds the scope of a new collection.
+
+    The progress of archives is counted in bytes; lists take too short for an estimate.
+    """
 
     def command(
         files: Files,
@@ -54,12 +65,17 @@ def _add_command(
         with root.locked():
             collection = choose_collection(root, name, config, scope or (), lambda: hosts_of(files))
             done = ImportResult(collection)
-            with open_target(root, collection, WallClock()) as target:
+            doing = f"importing {count_of(len(files), 'file')}"
+            with (
+                open_target(root, collection, WallClock()) as target,
+                shown_work(doing, bytes_of(iter(files)) if reads_archives else 0),
+            ):
                 import_files(target, files, done)
         _report(done, as_json)
         # Some damage is reported; it is a failure only if nothing of the files could be used.
         if done.damaged and not done.records and not done.skipped:
             raise typer.Exit(1)
+        print_next(next_step.format(data=data, name=done.collection))
 
     app.command(name, help=description)(command)
 
@@ -72,18 +88,23 @@ _add_command(
     """,
     hosts_of_archives,
     lambda target, files, done: asyncio.run(import_warc(target, files, done)),
+    SEARCHABLE,
+    reads_archives=True,
 )
 _add_command(
     "wacz",
     "Import WACZ files, as ReplayWeb.page, Browsertrix and `teia export wacz` write them, like `teia import warc`.",
     hosts_of_packages,
     lambda target, files, done: asyncio.run(import_wacz(target, files, done)),
+    SEARCHABLE,
+    reads_archives=True,
 )
 _add_command(
     "urls",
     "Queue URLs from lists: one URL per line, or JSON lines as written by `teia export urls`.",
     hosts_of_lists,
     import_urls,
+    FETCH,
 )
 _add_command(
     "hosts",
@@ -93,12 +114,14 @@ _add_command(
     """,
     hosts_of_host_lists,
     import_hosts,
+    FETCH,
 )
 _add_command(
     "log",
     "Import fetch logs of another installation, as written by `teia export parquet`, for use with SQL.",
     hosts_of_logs,
     import_log,
+    'teia sql "SELECT outcome, count(*) FROM fetches GROUP BY ALL" --data {data} --collection {name}',
 )
 
 

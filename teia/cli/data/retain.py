@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from teia.cli.long_work import print_next, shown_work
 from teia.cli.options import AsJson, Collection, Data, open_collection
 from teia.cli.output import print_json, result_console
 from teia.cli.progress import size
@@ -26,11 +27,12 @@ def retain(
     Example: teia set retention.versions=10 --data archive; teia retain --dry-run --data archive
     """
     root, name = open_collection(data, collection)
-    if dry_run:
-        done = apply_rules(root, name, WallClock(), dry_run=True)
-    else:
-        with root.locked():
-            done = apply_rules(root, name, WallClock(), dry_run=False)
+    with shown_work("applying the retention rules", 0):
+        if dry_run:
+            done = apply_rules(root, name, WallClock(), dry_run=True)
+        else:
+            with root.locked():
+                done = apply_rules(root, name, WallClock(), dry_run=False)
     if as_json:
         print_json(asdict(done))
     else:
@@ -38,6 +40,8 @@ def retain(
     # Scripts see by the exit status that the rules keep more than the quota allows.
     if done.is_over_quota:
         raise typer.Exit(1)
+    at = f"--data {data} --collection {name}"
+    print_next(f"teia retain {at}, to remove them" if dry_run else f"teia audit archive {at}, to check what is left")
 
 
 def _print(done: RetentionResult) -> None:

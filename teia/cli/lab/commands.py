@@ -13,6 +13,7 @@ import typer
 from teia.cli.lab.serve import serve
 from teia.cli.lab.simulate import simulate
 from teia.cli.lab.whatif import whatif
+from teia.cli.long_work import print_next
 from teia.cli.options import AsJson
 from teia.cli.output import print_json, progress_console
 from teia.cli.supervised import Progress, Supervised
@@ -120,5 +121,7 @@ def reproduce(
         print_json(runner.summary(reproduction))
     else:
         print(reproduction.report)
+    if not supervised:
+        print_next(f"open {reproduction.report.with_suffix('.html')}")
     if reproduction.heading.failures:
         raise typer.Exit(1)

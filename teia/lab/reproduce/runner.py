@@ -42,6 +42,8 @@ def reproduce(
     finished, failures = [], []
     for number, each in enumerate(chosen, 1):
         try:
+            if len(chosen) > 1:
+                progress(f"experiment {number} of {len(chosen)}, after {clock.now_s() - began_s:,.0f} s")
             finished.append(_run(each, ExperimentInput(seed, quick, out, progress), clock))
         except TeiaError as error:
             # One of several that fails (a missing Squid, a stalled machine) must not cost the others' results.

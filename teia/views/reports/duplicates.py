@@ -39,8 +39,8 @@ class Duplicates:
     notes: tuple[str, ...] = (
         Message(
             "Documents with equal bytes are one content. Share: documents that repeat another one. Stored bodies:"
-            " records with a body in the archive; the other URLs refer to them. Saved: the compressed size of bodies that"
-            " are not stored again. Pages with nearly the same text are not counted; the search groups them."
+            " records with a body in the archive; the other URLs refer to them. Saved: the compressed size of bodies"
+            " that are not stored again. Pages with nearly the same text are not counted; the search groups them."
         ),
     )
 

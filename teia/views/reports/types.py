@@ -33,8 +33,8 @@ class Types:
     rows: tuple[TypeRow, ...]
     notes: tuple[str, ...] = (
         Message(
-            "The type is detected from the content where it differs from the server's declaration. Received (wire) bytes"
-            " include headers; decoded bytes are bodies after decompression."
+            "The type is detected from the content where it differs from the server's declaration. Received (wire)"
+            " bytes include headers; decoded bytes are bodies after decompression."
         ),
         Message(
             "Answers that the collection refuses (their type, language or size) are archived, and are no documents."

@@ -22,11 +22,14 @@ LABEL = 24
 """Half the width of a time label below an axis."""
 
 NAME_STEP = 15.0
-NAME_CHARS = 12
+NAME_CHARS = 10
 """Longest name that fits beside the end of a line; longer names are listed below the plot."""
 
 TABLE_ROWS = 100
 """Most rows of a table; longer ones are thinned. The CSV and the JSON have all rows."""
+
+KEY_HEIGHT = 18
+"""Height of a name in the list below a plot."""
 
 READOUT = Markup('<span class="readout" hidden="" aria-hidden="true"></span>')
 """Place beside a title where charts.js shows the values below the pointer."""
@@ -139,13 +142,15 @@ class Charts:
             scale = _make_scale(frame, across, up)
             parts = [self._grid(frame, across, up, show)]
             parts += [_polyline(line, scale, frame) for line in series]
-            return Markup("").join([*parts, *_names(frame, series, scale)])
+            return Markup("").join([*parts, *(_key(frame, series) if is_long else _names(frame, series, scale))])
 
+        is_long = _has_long_name(series)
+        height = FRAMES[0].height + KEY_HEIGHT * len(series) + 10 if is_long else 0
         rows = [[each, *values] for each, *values in _by_time(series)]
         table = self._table(
             [self.gettext("time"), *(line.name for line in series)], rows, show, [row[0] for row in rows]
         )
-        return self._figure(name, title, finding, draw, table, across=across)
+        return self._figure(name, title, finding, draw, table, height, across)
 
     def curves(
         self,
@@ -157,15 +162,19 @@ class Charts:
         across: str = "",
         *,
         log: tuple[bool, bool] = (False, False),
+        is_whole: bool = False,
     ) -> Markup:
-        """Draw series over a number; `log` tells which of the axes, across and up, are logarithmic."""
+        """Draw series over a number; `log` tells which of the axes, across and up, are logarithmic.
+
+        `is_whole`: the numbers across are whole, such as those of runs.
+        """
         xs = [x for line in series for x, _ in line.points] or [0.0]
         ys = [y for line in series for _, y in line.points if y is not None] or [1.0]
-        along = Axis(*_span(xs, log=log[0]), kind="log") if log[0] else Axis(min(xs), max(xs))
+        along = Axis(*_span(xs, log=log[0]), kind="log") if log[0] else Axis(min(xs), max(xs), is_whole=is_whole)
         up = Axis(*_span(ys, log=True), unit, "log") if log[1] else Axis(min(0.0, *ys), round_up(ys), unit)
         show = self._short if log[1] else self._formatter(up, None)
-        is_long = max((len(line.name) for line in series), default=0) > NAME_CHARS
-        height = FRAMES[0].height + 18 + (18 * len(series) if is_long else 0)
+        is_long = _has_long_name(series)
+        height = FRAMES[0].height + 18 + (KEY_HEIGHT * len(series) if is_long else 0)
 
         def draw(frame: ChartFrame) -> Markup:
             scale = _make_scale(frame, along, up)
@@ -255,7 +264,7 @@ class Charts:
         step_s: float = 0.0,
         span: tuple[float, float] | None = None,
     ) -> Markup:
-        """Draw stacked columns over time, named at the right: parts of 1, or counts if there is a `unit`.
+        """Draw stacked columns over time, named below the plot: parts of 1, or counts if there is a `unit`.
 
         `of` gives names and looks, `step_s` the width of a column, `span` the ends of the axis.
         """
@@ -276,13 +285,16 @@ class Charts:
                     drawn.append(_rect(x, y2, max(0.5, x2 - x - 1), y1 - y2, f"fill {part.style}"))
                     below += value
             for row, part in enumerate(of):
-                drawn.append(_text(frame.x1 + 6, frame.top + 10 + 18 * row, part.name, f"name {part.style}"))
+                y = frame.height + KEY_HEIGHT * (row + 1) - 4
+                drawn.append(_rect(frame.left, y - 10, 12, 12, f"fill {part.style}"))
+                drawn.append(_text(frame.left + 20, y, part.name, "name"))
             return Markup("").join(drawn)
 
+        height = FRAMES[0].height + KEY_HEIGHT * len(of) + 4
         rows = [[at, *shares] for at, shares in bins]
         head = [self.gettext("time"), *(part.name for part in of)]
         table = self._table(head, rows, show, [at + step / 2 for at in times] if bins else ())
-        return self._figure(name, title, finding, draw, table, across=across)
+        return self._figure(name, title, finding, draw, table, height, across)
 
     def histogram(
         self, name: str, title: str, finding: str, bins: Sequence[tuple[float, float, float]], unit: str
@@ -491,11 +503,16 @@ def _polyline(line: Line, scale: Callable[[float, float], tuple[float, float]], 
     return Markup('<g class="{}">{}</g>').format(frame.name, Markup("").join(drawn))
 
 
+def _has_long_name(series: Sequence[Line]) -> bool:
+    """Tell whether names are listed below the plot, because one does not fit beside its line."""
+    return max((len(line.name) for line in series), default=0) > NAME_CHARS
+
+
 def _key(frame: ChartFrame, series: Sequence[Line]) -> list[Markup]:
     """Draw the legend below the plot."""
     drawn = []
     for row, line in enumerate(series):
-        y = frame.height + 26 + 18 * row
+        y = frame.height + 26 + KEY_HEIGHT * row
         if line.squares:
             drawn.append(_rect(frame.left + 8, y - 8, 7, 7, f"hollow {line.style}"))
         else:

@@ -10,5 +10,6 @@ errors        errors as a page for people and as JSON for programs
 preferences   language, theme, density and time zone of a reader
 atom          a subscription's feed
 events        live pages by server-sent events
+tour          things to try in a demonstration
 headline      the running crawls and open alerts in the page header
 """

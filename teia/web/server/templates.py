@@ -39,6 +39,7 @@ from teia.web.language.numbers import LOCALES, Locale
 from teia.web.language.translate import Translator, translator_for
 from teia.web.server.auth import Visitor
 from teia.web.server.preferences import language_of, preferences_of, zones
+from teia.web.server.tour import read_tour
 
 NOTICE_COOKIE, NOTICE_S, NOTICE_CHARS = "teia_notice", 30, 2_000
 HERE = Path(__file__).resolve().parents[1]
@@ -111,6 +112,7 @@ class Renderer:
             "collection": request.path_params.get("collection", ""),
             "version": __version__,
             "notice": _notice(request),
+            "tour": read_tour(request.app.state.installation.root) if request.url.path == "/" else None,
             **preferences_of(request, visitor),
         }
         text = self._environments[locale.tag].get_template(template).render(context)

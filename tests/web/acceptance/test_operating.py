@@ -214,5 +214,5 @@ def test_reports_and_everything_else_is_read_without_scripts(evening: Evening) -
     page.locator(".examples a").first.click()
     page.click("text=Links & versions >> nth=0")
     assert page.is_visible("#links-here")
-    page.click(".headline >> text=Copy")
+    page.click(".headline >> text=Capture")
     assert page.locator("iframe.copy").is_visible()

@@ -12,7 +12,7 @@ from httpx2 import Response
 from teia.web.access.roles import ALL_SCOPES, Role, TokenScope
 from teia.web.app import list_routes
 from teia.web.server.json_routes import API, RouteAccess
-from tests.web.conftest import PASSWORD, Web
+from tests.web.conftest import PASSWORD, Web, some_crawl
 from tests.web.labs import some_run
 
 
@@ -22,6 +22,8 @@ def address_of(gate: RouteAccess, web: Web, **here: str) -> str:
     parts = {"collection": "main", "host": "x.test", "name": "outcomes", "node": node}
     if "{number}" in gate.path:
         parts["number"] = str(some_run(web))
+    if "{run}" in gate.path:
+        parts["run"] = str(some_crawl(web))
     return re.sub(r"{(\w+)(:path)?}", lambda part: (parts | here).get(part[1], "x"), gate.path)
 
 

@@ -41,7 +41,7 @@ class OneRunView:
 
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/runs", "runs.html", Role.VIEWER)(runs)
-    pages.page("/c/{collection}/runs/{number}", "run.html", Role.VIEWER)(run)
+    pages.page("/c/{collection}/runs/{run}", "run.html", Role.VIEWER)(one_run)
 
 
 def runs(installation: InstallationDep, collection: str) -> RunsView:
@@ -58,22 +58,22 @@ def runs(installation: InstallationDep, collection: str) -> RunsView:
     return RunsView(found.value, iso_utc(found.time_s), account["state"], running is not None, queued)
 
 
-def run(installation: InstallationDep, collection: str, number: int, part: RunPart = RunPart.ALL) -> OneRunView:
+def one_run(installation: InstallationDep, collection: str, run: int, part: RunPart = RunPart.ALL) -> OneRunView:
     """Return one run: its changes against the run before, and its log."""
     account, running = account_of(installation, collection)
 
     def make() -> RunDetail:
-        return run_detail(installation.root, collection, number, installation.clock.now_s(), part)
+        return run_detail(installation.root, collection, run, installation.clock.now_s(), part)
 
     found: CachedAnswer[RunDetail] = installation.cache.get(
-        ("run", collection, number, part), make, FRESH_S, installation.patience_s(collection),
+        ("run", collection, run, part), make, FRESH_S, installation.patience_s(collection),
         _stamp(installation, collection),
     )  # fmt: skip
     numbers = [each.number for each in recorded_runs(installation.root, collection)]
     return OneRunView(
         detail=found.value,
-        before=max((each for each in numbers if each < number), default=None),
-        after=min((each for each in numbers if each > number), default=None),
+        before=max((each for each in numbers if each < run), default=None),
+        after=min((each for each in numbers if each > run), default=None),
         state=account["state"],
         is_running=running is not None,
         urls_queued=int(account["urls_queued"]),

@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request
 
 from teia.errors import TeiaError
 from teia.urls import from_user, host_of
+from teia.views.runs import recorded_runs
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import API, InstallationDep, PageRoutes, RouteAccess, VisitorDep
@@ -76,6 +77,8 @@ def _examples(installation: Installation) -> dict[str, str]:
             seed = NO_SITE
     known = {"collection": names[0] if names else "NAME", "host": host_of(seed), "url": seed}
     known |= {"node": installation.cluster.view().here, "name": "outcomes", "q": "SELECT count(*) FROM pages"}
+    crawls = recorded_runs(installation.root, names[0], 1) if names else []
+    known["run"] = str(crawls[0].number) if crawls else "1"
     runs = installation.lab.runs()
     run = next((each for each in runs if each.files), runs[0] if runs else None)
     if run is not None:

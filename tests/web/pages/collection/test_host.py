@@ -303,8 +303,8 @@ def test_a_host_shows_how_far_what_it_says_of_changes_is_believed(web: Web) -> N
     assert sitemap["sure_weight"] > 0.8
     assert feed["is_hardly_heard"]
     page = client.get("/c/main/hosts/x.test").text
-    assert "What it says of changes" in page
-    assert "not listened to" in page
+    assert "Change signals" in page
+    assert '<td class="n">off</td>' in page
 
 
 def test_the_list_the_page_and_the_report_agree_about_a_host(web: Web) -> None:

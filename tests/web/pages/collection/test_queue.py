@@ -229,7 +229,7 @@ def test_other_orders_of_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert rows("sort=depth&contains=sobre") == [row for row in rows("sort=depth") if "sobre" in row["url"]]
     page = client.get("/c/main/frontier?sort=weight&n=4").text
     assert '<option value="weight" selected>heaviest first</option>' in page
-    assert "the first 1,000 that would be taken" in page
+    assert "The first 1,000 in crawl order are sorted." in page
     assert "offset=4&amp;sort=weight" in page
     assert client.get("/c/main/frontier?sort=evil").status_code == 400
     installation.close()

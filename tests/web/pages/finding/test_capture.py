@@ -104,7 +104,7 @@ def test_what_makes_no_sense_is_refused(evil: Web, bad: dict[str, Any]) -> None:
 def test_where_there_is_no_copy_that_is_reported(evil: Web) -> None:
     query = {"url": "http://evil.test/never"}
     assert evil.client().get("/api/v1/c/main/copy", params=query).json()["time"] is None
-    assert "teia has no copy of this page." in evil.client().get("/c/main/copy", params=query).text
+    assert "teia has no capture of this page." in evil.client().get("/c/main/copy", params=query).text
 
 
 def test_the_frame_brings_exactly_its_policy_and_knows_nobody(evil: Web) -> None:
@@ -337,7 +337,7 @@ def test_a_page_that_was_never_seen_can_be_added(evil: Web) -> None:
     assert "Add it" in operator.get(answer.headers["location"]).text
     done = operator.post("/c/main/add", data={"url": url, "csrf": evil.csrf(operator)})
     assert done.status_code == 303
-    assert "It is a seed of main now" in operator.get(done.headers["location"]).text
+    assert "It is now a seed of main" in operator.get(done.headers["location"]).text
     assert url in evil.installation.config("main").collection.seeds
     assert evil.installation.accounts.logged_actions(1)[0][1].what == "add"
     known = evil.client().get("/api/v1/c/main/unknown", params={"url": url_of(evil.installation.root.path, "/other")})

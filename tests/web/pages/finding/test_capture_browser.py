@@ -192,7 +192,7 @@ def test_without_scripts_everything_that_is_read_works(scene: Scene, browser: Br
     page.click("button:text('Compare')")
     assert page.locator("ins").first.is_visible()
     page.click("text=Links & versions")
-    page.click(".headline >> text=Copy")
+    page.click(".headline >> text=Capture")
     page.frame_locator("iframe.copy").get_by_text("O mercado fecha").wait_for()  # a frame is filled after its page
     page.click("text=older")
     page.frame_locator("iframe.copy").get_by_text("O mercado abre").wait_for()  # a frame is filled after its page

@@ -409,7 +409,7 @@ def test_cancelling_is_written_down(web: Web) -> None:
     assert "A lab run is using the machine; this one starts after it." in busy
     assert client.post(f"/lab/runs/{number}/cancel", data={"csrf": web.csrf(client)}).status_code == 303
     assert web.installation.lab.run(number).state == "cancelled"
-    assert "Somebody cancelled it." in client.get(f"/lab/runs/{number}").text
+    assert "Cancelled by a user." in client.get(f"/lab/runs/{number}").text
     assert web.installation.accounts.logged_actions(1, None)[0][1].what == "cancel lab run"
 
 
@@ -451,6 +451,6 @@ def test_a_researcher_is_warned_of_units_rounds_and_loose_bounds() -> None:
 
 
 def test_an_empty_lab_says_what_can_be_done(web: Web) -> None:
-    assert "Nothing was tried yet." in web.client(Role.VIEWER).get("/lab").text
+    assert "No runs yet." in web.client(Role.VIEWER).get("/lab").text
     assert web.client(Role.VIEWER).get("/api/v1/lab").json()["runs"] == []
     assert not web.installation.lab.stored.path.exists(), "looking makes nothing"

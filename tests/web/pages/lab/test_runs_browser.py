@@ -35,7 +35,7 @@ def test_a_run_is_requested_watched_and_compared(live: Live, browser: Browser) -
         expect(ended).to_be_visible(timeout=60_000)
         expect(page.locator("p.state")).to_have_text("finished")
         ended.click()
-    expect(page.locator("main")).to_contain_text("keeps copies least stale")
+    expect(page.locator("main")).to_contain_text("keeps captures least stale")
     expect(page.locator("figure.chart svg.narrow")).to_be_visible()
     assert Axe().run(page).response["violations"] == []
     number = page.url.rpartition("/")[2]

@@ -16,7 +16,7 @@ from teia.collections.settings import change
 from teia.records import Edit, Operator
 from teia.web.access.roles import Role
 from teia.web.app import list_routes
-from tests.web.conftest import Web
+from tests.web.conftest import Web, some_crawl
 from tests.web.labs import keep_plan
 
 ELSEWHERE = {"/api/v1/lab/compare"}
@@ -45,6 +45,7 @@ def parsed(line: str, token: str) -> tuple[str, str, dict[str, str], Any]:
 @pytest.mark.heavy
 def test_every_route_of_the_document_has_a_line_that_runs(web: Web) -> None:
     keep_plan(web.installation.lab.stored)
+    some_crawl(web)
     token = web.token(Role.ADMIN)["authorization"].partition(" ")[2]
     view = web.client().get("/api/v1/api", headers={"authorization": f"Bearer {token}"}).json()
     document = web.client().get("/api/v1/openapi.json").json()
