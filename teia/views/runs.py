@@ -26,7 +26,7 @@ from teia.views.reports.source import Source, open_source
 
 RUNNING = "running"
 SHOWN_RUNS = 100
-SHOWN_ROWS = 200
+SHOWN_ROWS = 100
 REPORT_LAG_S = 5.0
 FAR_S = 32_503_680_000.0
 """The year 3000: the end of a run that has not ended."""
@@ -107,7 +107,7 @@ _IN_RUNS = """
 WITH of_run AS (
     SELECT CASE WHEN runs.number IS NULL THEN 0.0 WHEN started > runs.until THEN runs.number + 0.5
             ELSE runs.number END AS run, fetches.*,
-        status BETWEEN 200 AND 299 OR status = 304 AS there, coalesce(text_digest, digest) AS content
+        coalesce(status BETWEEN 200 AND 299 OR status = 304, false) AS there, coalesce(text_digest, digest) AS content
     FROM fetches ASOF LEFT JOIN runs ON fetches.started >= runs.began
     WHERE kind NOT IN ('robots', 'probe')
 ), last AS (

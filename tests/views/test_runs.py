@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from teia.clock import WallClock
 from teia.collections.control_file import CrawlReports
+from teia.crawler.fetch_rows import write_log
+from teia.frontier.cell.cell import FrontierCell
+from teia.store.fetchlog import FetchRow
 from teia.store.root import open_root
 from teia.views.runs import NoSuchRun, RunPart, run_detail, run_summaries
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
@@ -58,3 +62,22 @@ def test_a_run_whose_process_died_ended_when_it_was_last_seen(tmp_path: Path) ->
         # The next one closes it.
         assert reports.begin_run("main", 200.0) == 2
         assert reports.recorded_runs("main", 10)[1][1:] == (None, 100.0, 150.0, 150.0, "interrupted")
+
+
+def test_a_url_without_an_answer_failed_and_a_later_answer_makes_it_new(tmp_path: Path) -> None:
+    data = crawl_web(ScriptedWeb({"x.test": {"/": html()}}), tmp_path, "x.test/").data
+    root = open_root(data)
+    cell = root.collection("main").cells()[0]
+    rows = [
+        FetchRow(110.0, 111.0, "http://y.test/", "y.test", "y.test", "connect"),
+        FetchRow(210.0, 211.0, "http://y.test/", "y.test", "y.test", "200", 200, digest="a"),
+        FetchRow(310.0, 311.0, "http://y.test/", "y.test", "y.test", "timeout"),
+        FetchRow(410.0, 411.0, "http://y.test/", "y.test", "y.test", "200", 200, digest="a"),
+    ]
+    with closing(FrontierCell(cell.frontier)) as frontier, frontier.transaction():
+        write_log(frontier, rows)
+    with CrawlReports(root.control) as reports:
+        for began_s in (100.0, 200.0, 300.0, 400.0):
+            reports.note_run("main", reports.begin_run("main", began_s), began_s + 50.0, "finished")
+    found = [(each.new, each.changed, each.gone, each.failed) for each in reversed(run_summaries(root, "main", 500.0))]
+    assert found == [(0, 0, 0, 1), (1, 0, 0, 0), (0, 0, 0, 1), (0, 0, 0, 0)]

@@ -47,9 +47,10 @@ function hideCrosshair() {
   for (const each of document.querySelectorAll(".readout")) each.hidden = true;
 }
 
+// Show the row nearest to a place; return the place of the row.
 function showRow(svg, x) {
   const found = nearestRow(svg, x);
-  if (!found) return;
+  if (!found) return x;
   const [, , , , top, bottom] = svg.dataset.ends.split(" ").map(Number);
   const names = [...svg.closest("figure").querySelectorAll("thead th")].slice(1).map((each) => each.textContent);
   const [first, ...values] = found.row.children;
@@ -61,6 +62,7 @@ function showRow(svg, x) {
   const line = svg.querySelector("line.crosshair") ?? svg.appendChild(document.createElementNS(SVG, "line"));
   const ends = { class: "crosshair", x1: found.at, x2: found.at, y1: top, y2: bottom };
   for (const [name, value] of Object.entries(ends)) line.setAttribute(name, value);
+  return found.at;
 }
 
 // All charts of a page with the same axis show the same instant.
@@ -71,10 +73,9 @@ document.addEventListener("pointermove", (event) => {
   const x = ((event.clientX - box.left) / box.width) * svg.viewBox.baseVal.width;
   const [low, high] = svg.dataset.ends.split(" ");
   hideCrosshair();
-  for (const other of document.querySelectorAll(`svg.${svg.classList[0]}[data-axis="${svg.dataset.axis}"]`)) {
-    if (other === svg || (svg.dataset.axis === "time" && other.dataset.ends.startsWith(`${low} ${high} `))) {
-      showRow(other, x);
-    }
+  const at = showRow(svg, x);
+  for (const other of document.querySelectorAll(`svg.${svg.classList[0]}[data-axis="time"]`)) {
+    if (other !== svg && other.dataset.ends.startsWith(`${low} ${high} `)) showRow(other, at);
   }
 });
 document.documentElement.addEventListener("pointerleave", hideCrosshair);

@@ -73,6 +73,7 @@ SCOPES: dict[TokenScope | None, str] = {
     TokenScope.METRICS: "GET /metrics",
     TokenScope.SEARCH: """
         GET / /complete /copy /indexnow /login /opensearch.xml /page /pages /raw/{signed:path} /search /search.rss
+            /c/{collection}/calendar
             /c/{collection}/copy /c/{collection}/diff /c/{collection}/feed/{key} /c/{collection}/page
             /c/{collection}/unknown /websub/{collection}/{key} /c/{collection}/cdx /c/{collection}/cdx/search/cdx
             /c/{collection}/memento/{stamp}/{uri:path} /c/{collection}/timegate/{uri:path}
@@ -87,6 +88,7 @@ SCOPES: dict[TokenScope | None, str] = {
             /c/{collection}/hosts/{host} /c/{collection}/hosts/{host}/feasibility /c/{collection}/reports
             /c/{collection}/reports/{name} /c/{collection}/reports/{name}/csv /c/{collection}/sql
             /c/{collection}/sql.csv /c/{collection}/status /c/{collection}/watches
+            /c/{collection}/runs /c/{collection}/runs/{run}
             /lab /lab/compare /lab/plan /lab/reproduce /lab/runs/{number} /lab/runs/{number}/csv
             /lab/runs/{number}/files/{file} /lab/runs/{number}/svg /lab/simulate /lab/whatif
     """,
