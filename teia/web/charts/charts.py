@@ -202,7 +202,10 @@ class Charts:
             for row, bar in enumerate(bars):
                 # A bar takes 38 units: its name, the bar below it, and a gap.
                 y = 14 + 38 * row
-                label = f"{bar.name} {show(bar.value)}" + ("" if bar.mark is None else f" · {mark} {show(bar.mark)}")
+                amounts = f" {show(bar.value)}" + ("" if bar.mark is None else f" · {mark} {show(bar.mark)}")
+                # A letter is about 8 units wide; the amounts are always whole.
+                room = frame.width // 8 - len(amounts)
+                label = (bar.name if len(bar.name) <= room else f"{bar.name[: room - 1]}…") + amounts
                 drawn.append(_text(1, y, label, "name"))
                 drawn.append(_rect(1, y + 6, across.position(bar.value, 1, end) - 1, 12, f"fill {bar.style}"))
                 if bar.low is not None and bar.high is not None:
