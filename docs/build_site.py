@@ -27,7 +27,7 @@ SECTIONS = {
     ),
     "Reference": (
         "docs/commands", "docs/config", "docs/query-language", "docs/web", "docs/interface", "docs/formats",
-        "docs/orders", "docs/signals", "docs/sites", "docs/traps", "docs/lab", "docs/glossary",
+        "docs/orders", "docs/rendering", "docs/signals", "docs/sites", "docs/traps", "docs/lab", "docs/glossary",
     ),
     "Explanation": (
         "docs/architecture", "docs/search", "docs/refresh", "docs/rates", "docs/graph", "docs/scale", "docs/measured",

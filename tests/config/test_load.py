@@ -226,7 +226,7 @@ OF_THE_PUBLIC_WEB = """
 collection.name collection.seeds collection.prefer focus.words scope.include scope.exclude scope.types
 courtesy.host_delays courtesy.agreed_delays courtesy.paused courtesy.user_agent courtesy.contact limits.host_budgets
 render.always render.never
-alerts.email alerts.sender schedule.start schedule.zone schedule.every schedule.stop_after schedule.until
+alerts.email alerts.sender alerts.webhook schedule.start schedule.zone schedule.every schedule.stop_after schedule.until
 """
 """Settings of free text that name nothing of the machine: names of public hosts, words, dates, e-mail addresses. The
 rules of a scope may name files and code, and are judged one by one (collections/drafts.py)."""

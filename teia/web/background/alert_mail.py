@@ -19,7 +19,7 @@ def mail_alerts(config: Config, clock: Clock, collection: str, alerts: Sequence[
     try:
         send_mail(config.alerts, compose(config.alerts, collection, alerts, address))
     except (OSError, smtplib.SMTPException) as error:
-        return str(error)
+        return f"{error}"  # of the library or the system: it has no message of ours
     return ""
 
 

@@ -28,7 +28,7 @@ def post_alerts(config: Config, clock: Clock, collection: str, alerts: Sequence[
     try:
         url = check_webhook(config.alerts.webhook, config)
     except UsageError as error:
-        return str(error)
+        return error.message
     body = PostBody(make_body(collection, alerts, address, clock.now_s()), MEDIA_TYPE)
     return asyncio.run(_post(config, clock, url, body))
 
