@@ -33,9 +33,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from tantivy import Document
+
 from teia.index.anchors import AnchorTexts
 from teia.index.cell import CellIndex, anchor_words, make_document
 from teia.index.entry import IndexEntry, PackedEntry, encode_entry, pack_encoded
+from teia.index.page_texts import shared_texts
 from teia.indexer.cell_indexer import CellIndexer
 from teia.indexer.indexer import REFRESH_AT_ONCE, STEP_CHANGES
 from teia.indexer.process import COMMIT_PAGES
@@ -75,11 +78,16 @@ def _page(page: Waiting) -> PackedEntry:
     return packed
 
 
+def _document(page: Waiting) -> Document:
+    packed = _page(page)
+    return make_document(packed, shared_texts().of(packed.entry), anchor_words(page.anchors))
+
+
 # ---- contenders -----------------------------------------------------------------------------------------------------
 
 
 def tantivy_alone(pages: Sequence[Waiting], folder: Path) -> dict[str, Any]:
-    documents = [(page.cell, make_document(_page(page), anchor_words(page.anchors))) for page in pages]
+    documents = [(page.cell, _document(page)) for page in pages]
     with ExitStack() as stack:
         cells = [stack.enter_context(closing(CellIndex(folder / str(number)))) for number in range(CELLS)]
         for cell in cells:

@@ -2,6 +2,7 @@
 
 schema    the fields, and how words are made from text; plurals and languages belong to it
 stems     the words of a text, stemmed and folded, every distinct word analysed once; page_texts, those of a page
+bags      the stems of indexed pages, kept for the training of a semantic model
 entry     one page on its way into the index, and as the index keeps it
 checksums which files of an index are damaged
 position  how far an index has come, as its files tell

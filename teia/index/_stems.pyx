@@ -7,7 +7,7 @@ table is taken modulo its size, and what is written is measured first.
 
 import os
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
@@ -21,6 +21,7 @@ cdef enum:
     FIRST_ROOM = 1 << 16
     MAX_OCTETS = 1 << 30  # places are numbers of 32 bits
     LONGEST = 64  # octets of a run that is remembered
+    MOST_COUNTED = 255
 
 # Random in each process: a page that knew them could be made of words which all belong in one slot.
 cdef uint64_t FIRST_VALUE = int.from_bytes(os.urandom(8), "little")
@@ -28,10 +29,11 @@ cdef uint64_t MULTIPLIER = int.from_bytes(os.urandom(8), "little") | 1
 
 cdef struct Slot:
     uint32_t hashed
-    uint32_t at  # of the run in the table's octets; its stems follow it, then its folded words
+    uint32_t at  # of the run in the table's octets; stems, folded words and the numbers of the stems follow it
     uint32_t length  # of the run; 0: the slot is free
     uint32_t stems
     uint32_t folded
+    uint32_t numbers  # octets
 
 cdef struct Text:
     char* octets
@@ -40,7 +42,10 @@ cdef struct Text:
 
 
 cdef class WordTable:
-    """Stems and folded words of runs of letters. `analyse` makes those of a new run; a full table is emptied."""
+    """Stems and folded words of runs of letters. `analyse` makes those of a new run; a full table is emptied.
+
+    Stems have numbers, in the order in which they come; those that come after `most_stems` have none.
+    """
 
     cdef Slot* slots
     cdef size_t size
@@ -49,12 +54,16 @@ cdef class WordTable:
     cdef readonly size_t passed  # slots of other runs, by all look-ups
     cdef size_t most
     cdef object analyse
+    cdef bytes gap
+    cdef dict numbers
+    cdef size_t most_stems
+    cdef Text tally  # by the number of a stem: how often a text has it; all 0 between texts
     cdef uint8_t letters[256]
 
-    def __cinit__(self, analyse, bytes letters not None, size_t most):
+    def __cinit__(self, analyse, bytes letters not None, size_t most, size_t most_stems, bytes gap not None):
         if len(letters) != 256:
             raise ValueError("256 kinds of octets are needed")
-        self.analyse, self.most = analyse, most
+        self.analyse, self.most, self.most_stems, self.gap, self.numbers = analyse, most, most_stems, gap, {}
         for code in range(256):
             self.letters[code] = letters[code]
         self.size = FIRST_SLOTS
@@ -62,11 +71,14 @@ cdef class WordTable:
         if self.slots is NULL:
             raise MemoryError
         _begin(&self.known, FIRST_ROOM)
+        _begin(&self.tally, FIRST_SLOTS)
+        memset(self.tally.octets, 0, self.tally.room)
         self._clear()
 
     def __dealloc__(self):
         PyMem_Free(self.slots)
         PyMem_Free(self.known.octets)
+        PyMem_Free(self.tally.octets)
 
     cdef void _clear(self) noexcept:
         memset(self.slots, 0, self.size * sizeof(Slot))
@@ -74,31 +86,56 @@ cdef class WordTable:
 
     def words(self, str text not None):
         """Return the stems of a text and its folded words, each divided by blanks."""
+        return self._words(text, None)
+
+    def counted(self, str text not None, bytes more not None=b""):
+        """Return the same, the numbers of the stems (32 bits each), and how often the text has each (255 at most).
+
+        `more` are numbers of stems that are counted with those of the text.
+        """
+        cdef size_t at
+        cdef const uint32_t* numbers = <const uint32_t*>PyBytes_AS_STRING(more)
+        for at in range(len(more) // sizeof(uint32_t)):
+            if numbers[at] >= <size_t>len(self.numbers):
+                raise ValueError("a number that no stem has")
+        return self._words(text, more)
+
+    def stems(self):
+        """Return all stems that have a number, in the order of these."""
+        return [stem.decode() for stem in self.numbers]
+
+    cdef tuple _words(self, str text, bytes counted):
+        """Return the words of a text; with `counted`, the stems and their counts too, these numbers among them."""
         cdef Py_ssize_t size = 0
         cdef const char* octets
-        cdef Text stems, folded
+        cdef Text stems, folded, numbers
         try:
             octets = PyUnicode_AsUTF8AndSize(text, &size)
         except UnicodeEncodeError:  # a lone surrogate, which is no letter
-            return self.words(text.encode("utf-8", "replace").decode())
-        stems.octets = folded.octets = NULL
+            return self._words(text.encode("utf-8", "replace").decode(), counted)
+        stems.octets = folded.octets = numbers.octets = NULL
         try:
             _begin(&stems, size + 64)
             _begin(&folded, size + 64)
-            self._divide(octets, size, &stems, &folded)
-            return (
+            if counted is not None:
+                _begin(&numbers, size + 64)
+                _add(&numbers, PyBytes_AS_STRING(counted), PyBytes_GET_SIZE(counted))
+            self._divide(octets, size, &stems, &folded, &numbers if counted is not None else NULL)
+            found = (
                 PyUnicode_DecodeUTF8(stems.octets, stems.used, NULL),
                 PyUnicode_DecodeUTF8(folded.octets, folded.used, NULL),
             )
+            return found if counted is None else found + self._count(&numbers)
         finally:
             PyMem_Free(stems.octets)
             PyMem_Free(folded.octets)
+            PyMem_Free(numbers.octets)
 
-    cdef int _divide(self, const char* octets, size_t size, Text* stems, Text* folded) except -1:
+    cdef int _divide(self, const char* octets, size_t size, Text* stems, Text* folded, Text* numbers) except -1:
         cdef size_t at = 0, start
         cdef const char* found
         cdef Slot* slot
-        cdef bytes new_stems, new_folded
+        cdef bytes new_stems, new_folded, new_numbers
         while True:
             while at < size and not self.letters[<uint8_t>octets[at]]:
                 at += 1
@@ -112,12 +149,56 @@ cdef class WordTable:
                 found = self.known.octets + slot.at + slot.length
                 _add_word(stems, found, slot.stems)
                 _add_word(folded, found + slot.stems, slot.folded)
+                if numbers is not NULL:
+                    _add(numbers, found + slot.stems + slot.folded, slot.numbers)
                 continue
             new_stems, new_folded = self.analyse(octets[start:at])
+            new_numbers = self._numbers(new_stems)
             _add_word(stems, PyBytes_AS_STRING(new_stems), PyBytes_GET_SIZE(new_stems))
             _add_word(folded, PyBytes_AS_STRING(new_folded), PyBytes_GET_SIZE(new_folded))
+            if numbers is not NULL:
+                _add(numbers, PyBytes_AS_STRING(new_numbers), PyBytes_GET_SIZE(new_numbers))
             if slot is not NULL:
-                self._keep(octets + start, at - start, new_stems, new_folded)
+                self._keep(octets + start, at - start, new_stems, new_folded, new_numbers)
+
+    cdef bytes _numbers(self, bytes stems):
+        """Return the numbers of stems that are divided by blanks, as octets."""
+        cdef uint32_t number
+        cdef bytes found = b""
+        for stem in stems.split(b" "):
+            if stem and stem != self.gap and (stem in self.numbers or len(self.numbers) < self.most_stems):
+                number = self.numbers.setdefault(stem, len(self.numbers))
+                found += (<char*>&number)[:sizeof(number)]
+        return found
+
+    cdef tuple _count(self, Text* numbers):
+        """Return each of some numbers once, and how often each is there. Nothing here lets another thread run."""
+        cdef size_t at, distinct = 0, size = numbers.used // sizeof(uint32_t)
+        cdef uint32_t* each = <uint32_t*>numbers.octets
+        cdef uint32_t number
+        cdef uint8_t* tally
+        cdef size_t needed = len(self.numbers)  # no number of a stem is larger
+        cdef char* larger
+        if needed > self.tally.room:
+            larger = <char*>PyMem_Realloc(self.tally.octets, 2 * needed)
+            if larger is NULL:
+                raise MemoryError
+            memset(larger + self.tally.room, 0, 2 * needed - self.tally.room)
+            self.tally.octets, self.tally.room = larger, 2 * needed
+        tally = <uint8_t*>self.tally.octets
+        for at in range(size):
+            number = each[at]
+            if tally[number] == 0:
+                each[distinct] = number
+                distinct += 1
+            if tally[number] < MOST_COUNTED:
+                tally[number] += 1
+        cdef bytes counts = PyBytes_FromStringAndSize(NULL, distinct)
+        cdef char* count = PyBytes_AS_STRING(counts)
+        for at in range(distinct):
+            count[at] = tally[each[at]]
+            tally[each[at]] = 0
+        return (<char*>each)[:distinct * sizeof(uint32_t)], counts
 
     cdef Slot* _slot(self, const char* run, size_t length) noexcept:
         """Return the slot of a run, or the free one where it belongs; at least half of the slots are free."""
@@ -132,8 +213,9 @@ cdef class WordTable:
             self.passed += 1
         return slot
 
-    cdef int _keep(self, const char* run, size_t length, bytes stems, bytes folded) except -1:
-        if self.runs >= self.most or self.known.used + length + len(stems) + len(folded) > MAX_OCTETS:
+    cdef int _keep(self, const char* run, size_t length, bytes stems, bytes folded, bytes numbers) except -1:
+        cdef bytes kept = stems + folded + numbers
+        if self.runs >= self.most or self.known.used + length + len(kept) > MAX_OCTETS:
             self._clear()
         if 2 * self.runs >= self.size:
             self._double()
@@ -143,10 +225,10 @@ cdef class WordTable:
             return 0
         cdef size_t at = self.known.used
         _add(&self.known, run, length)
-        _add(&self.known, PyBytes_AS_STRING(stems), PyBytes_GET_SIZE(stems))
-        _add(&self.known, PyBytes_AS_STRING(folded), PyBytes_GET_SIZE(folded))
+        _add(&self.known, PyBytes_AS_STRING(kept), PyBytes_GET_SIZE(kept))
         slot.hashed, slot.at, slot.length = _hashed(run, length), at, length
         slot.stems, slot.folded = PyBytes_GET_SIZE(stems), PyBytes_GET_SIZE(folded)
+        slot.numbers = PyBytes_GET_SIZE(numbers)
         self.runs += 1
         return 0
 
@@ -187,8 +269,15 @@ cdef int _add(Text* text, const char* octets, size_t length) except -1:
 
 
 cdef inline int _add_word(Text* text, const char* octets, size_t length) except -1:
-    _add(text, octets, length)
-    return _add(text, b" ", 1)
+    cdef char* end
+    if text.used + length + 1 > text.room:
+        _add(text, octets, length)
+        return _add(text, b" ", 1)
+    end = text.octets + text.used
+    memcpy(end, octets, length)
+    end[length] = c" "
+    text.used += length + 1
+    return 0
 
 
 cdef inline uint32_t _hashed(const char* run, size_t length) noexcept nogil:

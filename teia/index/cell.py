@@ -22,7 +22,7 @@ import xxhash
 from teia.durable import disk_errors
 from teia.errors import StoreError
 from teia.index.entry import IndexEntry, PackedEntry, pack_entry, unpack_entry
-from teia.index.page_texts import shared_texts
+from teia.index.page_texts import PageTexts, shared_texts
 from teia.index.position import META_FILE, read_position, write_position
 from teia.index.schema import GAP, ROOT, analysers, make_schema
 from teia.index.stems import shared_words
@@ -85,7 +85,8 @@ class CellIndex:
 
     def put(self, entry: IndexEntry, anchors: Iterable[str] = ()) -> None:
         """Add a page, or replace it. `anchors` are the texts of links to it."""
-        self.put_document(entry.key, make_document(PackedEntry(entry, pack_entry(entry)), anchor_words(anchors)))
+        page = PackedEntry(entry, pack_entry(entry))
+        self.put_document(entry.key, make_document(page, shared_texts().of(entry), anchor_words(anchors)))
 
     def put_document(self, key: int, document: tantivy.Document) -> None:
         """Add the document of a page, or replace it."""
@@ -148,10 +149,9 @@ class CellIndex:
             self._writer = None
 
 
-def make_document(page: PackedEntry, words: str = "") -> tantivy.Document:
+def make_document(page: PackedEntry, texts: PageTexts, words: str) -> tantivy.Document:
     """Return tantivy's document of a page; `words` are those on links to it (`anchor_words`)."""
     document, entry = tantivy.Document(), page.entry
-    texts = shared_texts().of(entry)
     document.add_integer("key", entry.key)
     document.add_text("all", texts.all)
     document.add_text("exact", texts.exact)

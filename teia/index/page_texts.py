@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import xxhash
 
+from teia.index.bags import Bag
 from teia.index.entry import IndexEntry
 from teia.index.languages import detect_language_bits
 from teia.index.stems import shared_words
@@ -30,13 +31,14 @@ _SEED = secrets.randbits(64)
 
 
 class PageTexts(NamedTuple):
-    """The texts of the fields of a page (schema.py), and the languages in which it can be read."""
+    """The texts of the fields of a page (schema.py), the languages in which it can be read, and its bag of stems."""
 
     all: str
     exact: str
     head: str
     title: str
     languages: int
+    bag: Bag
 
 
 class RecentTexts:
@@ -76,15 +78,17 @@ def _number(entry: IndexEntry) -> int:
 
 
 def _analyse(entry: IndexEntry) -> PageTexts:
-    words_of = shared_words().of
-    head_stems, head = words_of("\n".join((entry.title, *entry.headings)))
-    stems, text = words_of(entry.text)
+    words = shared_words()
+    _, title, title_numbers, _ = words.counted(entry.title)
+    head_stems, head = words.of("\n".join((entry.title, *entry.headings)))
+    stems, text, numbers, counts = words.counted(entry.text, title_numbers)
     languages = detect_language_bits(entry.text, entry.language)
-    return PageTexts(head_stems + stems, head + text, head_stems, words_of(entry.title)[1], languages)
+    bag = Bag(numbers, counts, title_numbers)
+    return PageTexts(head_stems + stems, head + text, head_stems, title, languages, bag)
 
 
 def _size(texts: PageTexts) -> int:
-    return FEW_BYTES + sum(map(getsizeof, texts))
+    return FEW_BYTES + sum(map(getsizeof, texts)) + sum(map(getsizeof, texts.bag))
 
 
 @lru_cache(maxsize=1)

@@ -19,6 +19,9 @@ from teia.index.schema import GAP, MAX_WORD_BYTES, folding_analyser, stemming_an
 MAX_WORDS = 1 << 18
 """Most remembered words: some 20 MB. A crawl with more begins to remember anew."""
 
+MAX_STEMS = 1 << 17
+"""Most stems that have a number: some 15 MB. Later ones are rare, and no semantic model needs them."""
+
 _LETTERS = bytes(code >= 0x80 or chr(code).isalnum() for code in range(256))
 """Octets of runs of letters. Runs with other characters than ASCII are divided by the analyser."""
 
@@ -37,9 +40,18 @@ class Words:
         self._folder: _Analyser = folding_analyser()
         self._words: _Analyser = words_analyser()
         self._lock = Lock()
-        self._table = WordTable(self._analyse, _LETTERS, MAX_WORDS)
+        self._table = WordTable(self._analyse, _LETTERS, MAX_WORDS, MAX_STEMS, GAP.encode())
         self.of = self._table.words
         """Return the stems of a text and its folded words, each divided by blanks."""
+
+        self.counted = self._table.counted
+        """Return the same, the numbers of the stems (32 bits each), and how often the text has each (8 bits).
+
+        A second argument are numbers of stems that are counted with those of the text.
+        """
+
+        self.stems = self._table.stems
+        """Return all stems that have a number, in the order of these."""
 
     @property
     def remembered(self) -> int:

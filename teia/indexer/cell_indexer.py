@@ -17,11 +17,13 @@ from teia.durable import disk_errors
 from teia.errors import StoreError
 from teia.graph.linkfile import LinkFile
 from teia.index.anchors import MEMORY_BYTES, AnchorTexts
+from teia.index.bags import Bags
 from teia.index.borrowed import BorrowedEntries, LackingPages
 from teia.index.cell import CellIndex, anchor_words, make_document, number_of_words
 from teia.index.entry import PackedEntry
 from teia.index.handover import HandoverReader
 from teia.index.outgoing import read_spool
+from teia.index.page_texts import shared_texts
 from teia.index.position import read_position
 from teia.index.repeated import FILE as REPEATED_LINES
 from teia.index.repeated import RepeatedLinesWriter
@@ -76,11 +78,19 @@ def is_damage(message: str) -> bool:
 class CellIndexer:
     """The files of one cell's index, or of another index that is built `is_rebuild` it from the archive alone.
 
-    `anchor_memory` is how many bytes of anchor texts may be in memory.
+    `anchor_memory` is how many bytes of anchor texts may be in memory. `bags` get the stems of the pages.
     """
 
-    def __init__(self, folder: CellFolder, *, is_rebuild: bool = False, anchor_memory: int = MEMORY_BYTES) -> None:
+    def __init__(
+        self,
+        folder: CellFolder,
+        *,
+        is_rebuild: bool = False,
+        anchor_memory: int = MEMORY_BYTES,
+        bags: Bags | None = None,
+    ) -> None:
         self.number = folder.number
+        self._bags = bags
         index_folder = new_index_folder(folder) if is_rebuild else folder.index
         self.index = _open_index(index_folder, broken_index_folder(folder))
         self._has_broken = not is_rebuild and broken_index_folder(folder).exists()
@@ -129,12 +139,22 @@ class CellIndexer:
         for page in pages:
             entry = page.entry
             words = anchor_words(self.anchors.texts_of(entry.key))
-            self.index.put_document(entry.key, make_document(page, words))
+            texts = shared_texts().of(entry)
+            self.index.put_document(entry.key, make_document(page, texts, words))
             self.links.append(entry.key, [link.key for link in entry.links])
             self.repeated_lines.add(entry)
+            if self._bags is not None:
+                self._bags.add(entry.key, texts.bag)
             numbers[entry.key] = number_of_words(words)
         self.anchors.mark_indexed(numbers)
         self.uncommitted += len(pages)
+
+    def remove(self, key: int) -> None:
+        """Remove a page and its links."""
+        self.index.remove(key)
+        self.links.append(key, ())
+        if self._bags is not None:
+            self._bags.remove(key)
 
     def refresh(self, limit: int, *, everything: bool) -> tuple[int, int]:
         """Index pages again that got new words by anchor texts; return how many were looked at, and indexed."""
@@ -148,7 +168,8 @@ class CellIndexer:
                 self.commit()  # entries are read from the last commit
             found = self.index.entries(changed)
             for page in found:
-                self.index.put_document(page.entry.key, make_document(page, words[page.entry.key]))
+                texts = shared_texts().of(page.entry)
+                self.index.put_document(page.entry.key, make_document(page, texts, words[page.entry.key]))
             indexed += len(found)
         if indexed:
             self.commit()

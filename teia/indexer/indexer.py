@@ -29,6 +29,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from teia.crawler.lookup import Lookup
 from teia.frontier.tables.page_changes import ChangedPage, changed_pages, count_indexable, pages_for_index
 from teia.index.anchors import MEMORY_BYTES, NO_WORDS
+from teia.index.bags import Bags
 from teia.index.entry import DIGEST_BYTES, IndexEntry, PackedEntry, pack_encoded
 from teia.index.outgoing import FILE as OUTGOING
 from teia.index.outgoing import OutgoingAnchors
@@ -58,7 +59,9 @@ class CollectionIndexer:
         cells: Collection[int] | None = None,
         *,
         is_rebuild: bool = False,
+        bags: Bags | None = None,
     ) -> None:
+        """Open the cells of a collection; `bags` get the stems of all pages that are indexed."""
         self.name = name
         self._rereader = rereader
         self._cells = list[CellIndexer]()
@@ -68,7 +71,7 @@ class CollectionIndexer:
             folders = [each for each in self._lookup.folders if cells is None or each.number in cells]
             for folder in folders:
                 share = MEMORY_BYTES // len(folders)
-                self._cells.append(CellIndexer(folder, is_rebuild=is_rebuild, anchor_memory=share))
+                self._cells.append(CellIndexer(folder, is_rebuild=is_rebuild, anchor_memory=share, bags=bags))
             # Anchor texts go to cells by number, so all cells are open before the first change is taken.
             self._by_number = {cell.number: cell for cell in self._cells}
             if cells is None:  # a node's missing pages lie elsewhere, and another node may still want its surplus pages
@@ -111,8 +114,7 @@ class CollectionIndexer:
         for change in changes:
             cell.gaps.pop(change.key, None)  # its state at the time of the comparison no longer counts
             if change.key not in entries:
-                cell.index.remove(change.key)
-                cell.links.append(change.key, ())
+                cell.remove(change.key)
         # Pages not in the index are marked too, or `due_pages` would return them forever.
         cell.anchors.mark_indexed({each.key: NO_WORDS for each in changes if each.key not in entries})
         cell.lacking.drop(each.key for each in changes)
@@ -193,8 +195,7 @@ class CollectionIndexer:
             if belongs and change <= cell.position and key not in indexed_keys:
                 cell.gaps[key] = url
         for key in indexed_keys - known:
-            cell.index.remove(key)
-            cell.links.append(key, ())
+            cell.remove(key)
             cell.uncommitted += 1
         if cell.gaps or indexed_keys - known:
             text = "%s cell %d: %d pages are missing in the index and %d are obsolete; repairing it from the archive"

@@ -95,7 +95,8 @@ class CollectionFollower:
         learns = config.index.semantics and cells is None and not is_rebuild
         self._trainer = Trainer(root.collection(name), clock) if learns else None
         # Opened last: it may raise, and the objects above hold no open files yet.
-        self.indexer = CollectionIndexer(root, name, self.rereader, cells, is_rebuild=is_rebuild)
+        bags = None if self._trainer is None else self._trainer.bags
+        self.indexer = CollectionIndexer(root, name, self.rereader, cells, is_rebuild=is_rebuild, bags=bags)
         self._committed = self._last_change_at = clock.ticks_s()
         self._uncommitted = self.indexer.uncommitted
         self._check_at = 0.0

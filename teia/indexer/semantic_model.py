@@ -1,7 +1,8 @@
 """The semantic model of a collection, trained beside the indexer.
 
 A collection gets a model from 300 pages on, and a new one when it has grown by half: every ten minutes, and when the
-crawl ends. Training takes half a millisecond of one core for each page, and the indexer runs with the lowest priority.
+crawl ends. At the end of a first crawl the indexer still has the words of all pages in memory (index/bags.py), so that
+nothing is read again. The indexer runs with the lowest priority.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from contextlib import closing
 
 from teia.clock import Clock
 from teia.errors import StoreError
+from teia.index.bags import Bags
+from teia.index.stems import shared_words
 from teia.index.union import UnionReader
 from teia.store.root import CollectionFolder
 
@@ -37,6 +40,8 @@ class Trainer:
         self._thread = ThreadPoolExecutor(1, "semantics")
         self._running: Future[bool] | None = None
         self._due_at = clock.ticks_s() + TRAIN_EVERY_S
+        self.bags = Bags()
+        """Words of the pages that the indexer of the collection has indexed."""
 
     def train_if_due(self) -> None:
         """Start a training if one is due; called often."""
@@ -51,22 +56,28 @@ class Trainer:
         if self._running is not None:
             self._running.result()
             self._running = None
-        self._renew(MAX_AT_END)
+        renew_model(self._collection, self._clock, seed=SEED, max_pages=MAX_AT_END, bags=self.bags)
 
-    def _renew(self, max_pages: int | None = None) -> bool:
-        return renew_model(self._collection, self._clock, seed=SEED, max_pages=max_pages)
+    def _renew(self) -> bool:
+        return renew_model(self._collection, self._clock, seed=SEED)
 
     def close(self) -> None:
         self._thread.shutdown()
 
 
 def renew_model(
-    folder: CollectionFolder, clock: Clock, *, seed: int, force: bool = False, max_pages: int | None = None
+    folder: CollectionFolder,
+    clock: Clock,
+    *,
+    seed: int,
+    force: bool = False,
+    max_pages: int | None = None,
+    bags: Bags | None = None,
 ) -> bool:
     """Train the semantic model if a collection has none or has grown, or if `force`; return whether it was trained.
 
     For many pages it takes minutes and a core, so run it in a thread or process that no user waits for. A collection of
-    more than `max_pages` is left alone.
+    more than `max_pages` is left alone. `bags` are of pages of the index: if it has no others, none is read.
     """
     path = folder.semantic
     with closing(UnionReader({str(cell.number): cell.index for cell in folder.cells()})) as reader:
@@ -75,7 +86,7 @@ def renew_model(
             return False
         # Only for collections that get a model: scipy takes longer to import than a small crawl takes to end.
         from teia.search.rank.semantic import load, save
-        from teia.search.rank.train_semantic import train
+        from teia.search.rank.train_semantic import train, train_on
 
         try:
             current = load(path)
@@ -84,7 +95,10 @@ def renew_model(
         is_new_enough = current is not None and not force and pages < RETRAIN_GROWTH * current.pages
         if is_new_enough or (max_pages is not None and pages > max_pages):
             return False
-        model = train(reader.all_entries, seed=seed, min_pages=MIN_PAGES)
+        if bags is not None and len(bags.pages) == pages:
+            model = train_on(bags, shared_words(), seed=seed, min_pages=MIN_PAGES)
+        else:
+            model = train(reader.all_entries, seed=seed, min_pages=MIN_PAGES)
     if model is None:
         return False
     save(model, path, clock.now_s())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,7 @@ def test_a_word_is_analysed_once() -> None:
         analysed.append(run)
         return run.lower(), run
 
-    table = WordTable(analyse, stems_module._LETTERS, 10)
+    table = WordTable(analyse, stems_module._LETTERS, 10, 10, b".")
     stems, folded = table.words("word Word word word. word, (word)")
     assert (stems.split(), folded.split()) == (["word"] * 6, ["word", "Word", *["word"] * 4])
     assert analysed == [b"word", b"Word"]
@@ -66,7 +67,7 @@ def test_words_that_were_chosen_to_share_a_slot_do_not() -> None:
     for column in words.T:
         hashed = (hashed ^ column) * np.uint64(0x100000001B3)
     chosen = words[(hashed ^ hashed >> np.uint64(32)) % np.uint64(1 << 12) < np.uint64(8)]
-    table = WordTable(lambda run: (run, run), stems_module._LETTERS, 10_000)
+    table = WordTable(lambda run: (run, run), stems_module._LETTERS, 10_000, 10_000, b".")
     table.words(" ".join(word.tobytes().decode() for word in chosen))
     assert table.runs == len(chosen) > 500
     assert table.passed < 5 * len(chosen)
@@ -114,3 +115,37 @@ def test_the_words_on_links_do_not_depend_on_the_order_of_the_links() -> None:
     assert anchor_words(texts).split().count(stem) == 4
     assert anchor_words(texts[:3]).split().count(stem) == 1
     assert anchor_words([]) == anchor_words(["the of"]) == ""
+
+
+def _counts(words: Words, text: str, more: bytes = b"") -> dict[str, int]:
+    *both, numbers, counts = words.counted(text, more)
+    assert tuple(both) == words.of(text)
+    names = words.stems()
+    return {names[number]: count for number, count in zip(np.frombuffer(numbers, np.uint32), counts, strict=True)}
+
+
+@pytest.mark.parametrize("text", [*TEXTS, "word " * 300 + "other"])
+def test_stems_are_counted_with_the_text(text: str) -> None:
+    words = Words()
+    expected = Counter(words.of(text)[0].split())
+    del expected[GAP]
+    # A run of more than 64 octets is not remembered, but counted.
+    assert _counts(words, text) == {stem: min(count, 255) for stem, count in expected.items()}
+    assert _counts(words, text) == _counts(Words(), text), "between texts nothing stays"
+
+
+def test_stems_of_a_title_are_counted_with_the_text() -> None:
+    words = Words()
+    title = words.counted("running dogs")[2]
+    assert _counts(words, "a dog", title) == {"run": 1, "dog": 2}
+    with pytest.raises(ValueError, match="no stem"):
+        words.counted("a dog", b"\xff\xff\xff\x00")
+
+
+def test_only_so_many_stems_have_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stems_module, "MAX_STEMS", 2)
+    words = Words()
+    first, second, third = words.of("eins zwei drei")[0].split()
+    assert _counts(words, "eins zwei drei eins") == {first: 2, second: 1}
+    assert words.stems() == [first, second]
+    assert words.of("drei")[0].strip() == third

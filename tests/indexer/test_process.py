@@ -217,7 +217,9 @@ def test_the_audit_sees_a_page_that_is_missing_and_one_too_many(tmp_path: Path) 
 def test_a_collection_learns_what_words_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F10: a model is made with the index, without being asked for, and made again with it."""
     monkeypatch.setattr("teia.indexer.semantic_model.MIN_PAGES", 3)
-    monkeypatch.setattr("teia.search.rank.train_semantic.train.__kwdefaults__", {"min_pages": 3, "axes": 2})
+    for name in ("train", "train_on"):
+        defaults = {"min_pages": 3, "axes": 2}
+        monkeypatch.setattr(f"teia.search.rank.train_semantic.{name}.__kwdefaults__", defaults)
     pages = {f"/{n}": html(text=f"Alpha beta number{n % 2} letter word{n % 3}.") for n in range(8)}
     web = ScriptedWeb({"x.test": PAGES | pages | {"/": html(*pages, "/a", text="The beginning.")}})
     data = crawl_web(web, tmp_path, "x.test/").data

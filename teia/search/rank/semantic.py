@@ -1,8 +1,8 @@
 """Latent semantics: a small boost for pages on the same subject in other words, without a neural model (F10).
 
 Pages are rows of weighted stems. The hundred strongest axes of that matrix (a truncated SVD) put words with similar
-contexts close together. A page's position on these axes takes two hundred bytes, and its similarity to a query is
-one product. It only re-orders the pages that the words have found (formula.py): as a search of its own it is weak.
+contexts close together. A page's position on these axes takes a hundred octets, and its similarity to a query is one
+product. It only re-orders the pages that the words have found (formula.py): as a search of its own it is weak.
 
     addition = 0.4 x cosine of the page and the query + 0.15 x (mean score of similar pages - score)
 
@@ -16,7 +16,7 @@ collections too small for it, there is none and nothing is added. So it is where
 it. Positions belong to one model: with another they would mean nothing.
 
     FOLDER/current.json    the version in use, and whether it is to be used
-    FOLDER/<version>/      stems.txt, idfs.npy, axes.npy, keys.npy (sorted), places.npy
+    FOLDER/<version>/      stems.txt, weights.npy, axes.npy, keys.npy (sorted), places.npy
 """
 
 from __future__ import annotations
@@ -39,26 +39,30 @@ from teia.search.query.analysis import stem_of
 from teia.search.rank.formula import Keys, Meaning, Weights
 from teia.search.rank.rows import Floats
 
-VERSION = 1
+VERSION = 2
 CURRENT = "current.json"
 FEEDBACK_PAGES = 10
 NEIGHBOURS = 10
 
 Vectors: TypeAlias = NDArray[np.float32]
+Octets: TypeAlias = NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
     """Axes, and the positions of stems and pages on them. `pages` is their number when the model was trained.
 
+    Positions are octets, each row with a scale of its own. For stems it is part of their `weights`, with their idfs;
+    for pages it says nothing, because their positions have length 1.
+
     `is_helpful` is false if held-back titles were found worse with the model: then it adds nothing.
     """
 
     stems: dict[str, int]
-    idfs: Vectors
-    axes: Vectors
+    weights: Vectors
+    axes: Octets
     keys: Keys
-    vectors: NDArray[np.float16]
+    vectors: Octets
     is_helpful: bool = True
 
     @property
@@ -87,8 +91,8 @@ class Model:
         if not counts:
             return None
         rows = [self.stems[stem] for stem in counts]
-        weights = self.idfs[rows] * np.array(list(counts.values()), np.float32)
-        vector = weights @ self.axes[rows]
+        weights = self.weights[rows] * np.array(list(counts.values()), np.float32)
+        vector = weights @ self.axes[rows].astype(np.float32)
         length = float(np.linalg.norm(vector))
         return vector / length if length else None
 
@@ -97,7 +101,9 @@ class Model:
         if not len(self.keys):
             return np.zeros((len(keys), 0), np.float32), np.zeros(len(keys), bool)
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return self.vectors[at].astype(np.float32), self.keys[at] == keys
+        vectors = self.vectors[at].astype(np.float32)
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1.0)
+        return vectors, self.keys[at] == keys
 
 
 def add_meaning(scores: Floats, pages: Vectors, query: Vectors, weights: Weights) -> Floats:
@@ -148,7 +154,7 @@ def load(folder: Path) -> Model | None:
         if current["version"] != VERSION:
             return None
         version = folder / str(current["folder"])
-        is_helpful = bool(current.get("helpful", True))
+        is_helpful = bool(current["helpful"])
         stems = (version / "stems.txt").read_text("utf-8").split("\n")
         mapped = {
             part: np.load(version / f"{file}.npy", mmap_mode="r", allow_pickle=False) for part, file in _FILES.items()
@@ -160,7 +166,7 @@ def load(folder: Path) -> Model | None:
     return Model({stem: row for row, stem in enumerate(stems)}, **mapped, is_helpful=is_helpful)
 
 
-_FILES = {"idfs": "idfs", "axes": "axes", "keys": "keys", "vectors": "places"}
+_FILES = {"weights": "weights", "axes": "axes", "keys": "keys", "vectors": "places"}
 """Names of the files with the arrays of a model, by attribute."""
 
 

@@ -1,8 +1,10 @@
 """Training of a latent semantic model from the pages of the index (see semantic.py for its use).
 
-Rows of `(1 + ln tf) x idf`, each of length 1, of at most 20,000 pages drawn at random; the axes are their strongest
-hundred, found by a randomised SVD. Then every page gets its position on them. The same pages and the same seed give the
-same model.
+Rows of `(1 + ln tf) x idf`, each of length 1, of at most 2,000 pages drawn at random, no two with the same words; the
+axes are their strongest hundred, found by a randomised SVD. Then every page gets its position on them. The same pages
+and the same seed give the same model.
+
+The bags of stems come from the indexer's memory (index/bags.py), or are made from the pages of the index.
 
 A model is not used where it harms. The titles of some pages are taken away from them and become queries. If pages are
 found much worse by their own titles than with BM25 alone (`titles_found`), the model is left unused.
@@ -10,29 +12,30 @@ found much worse by their own titles than with BM25 alone (`titles_found`), the 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from teia.index.bags import Bag, Bags, bag_of
 from teia.index.entry import IndexEntry
-from teia.index.schema import GAP
-from teia.index.stems import shared_words
+from teia.index.stems import MAX_STEMS as MAX_NUMBERS
+from teia.index.stems import Words
 from teia.search.rank.formula import RERANKED, Weights
 from teia.search.rank.rows import Floats
 from teia.search.rank.semantic import Model, add_meaning
 
 AXES = 100
-MAX_TRAINED = 20_000
-MAX_STEMS = 50_000
+MAX_TRAINED = 2_000
+MAX_STEMS = 20_000
 MIN_PAGES_OF_STEM = 2
-MAX_CHARS = 65_536
 AT_ONCE = 1_000
 
-OVERSAMPLED, ITERATIONS = 10, 3
+OVERSAMPLED, ITERATIONS = 10, 1
 """Further columns and power iterations of the randomised SVD."""
 
 HELD_BACK = 200
@@ -50,43 +53,39 @@ A search for one title gains least: on a manual whose titles lost 6%, judged que
 """
 
 K1, B = 1.2, 0.75
+STEP = 127
+"""Largest number of an octet with a sign."""
 
 Pages = Callable[[], Iterable[IndexEntry]]
 """Source of all pages, which starts anew each time it is called."""
 
+T = TypeVar("T")
 Ids = NDArray[np.int32]
+Singles = NDArray[np.float32]
+_LOGS = (1 + np.log(np.maximum(np.arange(256), 1))).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
-class Bag:
-    """The stems of a page and how often it has each, and those of its title; as numbers."""
+class Axes:
+    """The stems of a model, the column of each stem's number (or -1), the idf of each column, and the axes."""
 
-    key: int
-    stems: Ids
-    counts: Ids
-    title: Ids
+    stems: list[str]
+    columns: Ids
+    idfs: Singles
+    axes: Singles
+    is_helpful: bool
 
+    def project(self, bags: Sequence[Bag]) -> NDArray[np.int8]:
+        """Return the positions of pages, each scaled to octets; memory holds one batch of rows."""
+        parts = [_to_octets(_weighted(some, self.columns, self.idfs) @ self.axes)[0] for some in _batches(bags)]
+        return np.concatenate(parts) if parts else np.zeros((0, self.axes.shape[1]), np.int8)
 
-class StemNumbers:
-    """The numbers of stems, given in the order in which they come until `is_closed`; later ones are left out."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-        self.is_closed = False
-        self._words = shared_words()
-
-    def bag(self, entry: IndexEntry) -> Bag:
-        stems, counts = self._count(f"{entry.title}\n{entry.text[:MAX_CHARS]}")
-        return Bag(entry.key, stems, counts, self._count(entry.title)[0])
-
-    def _count(self, text: str) -> tuple[Ids, Ids]:
-        found: dict[str, int] = Counter(self._words.of(text)[0].split())
-        found.pop(GAP, None)
-        numbers = self.numbers
-        if self.is_closed:
-            found = {stem: count for stem, count in found.items() if stem in numbers}
-        stems = np.fromiter((numbers.setdefault(stem, len(numbers)) for stem in found), np.int32, len(found))
-        return stems, np.fromiter(found.values(), np.int32, len(found))
+    def model(self, keys: Sequence[int], vectors: NDArray[np.int8]) -> Model:
+        # Sorted by key for the bisection in `Model.positions`.
+        order = np.argsort(np.array(keys, np.int64))
+        axes, scales = _to_octets(self.axes)
+        stems = {stem: row for row, stem in enumerate(self.stems)}
+        return Model(stems, self.idfs * scales, axes, np.array(keys, np.int64)[order], vectors[order], self.is_helpful)
 
 
 def train(pages: Pages, *, seed: int, min_pages: int = 3, axes: int = AXES) -> Model | None:
@@ -95,119 +94,137 @@ def train(pages: Pages, *, seed: int, min_pages: int = 3, axes: int = AXES) -> M
     Axes come from a sample, positions are of all pages.
     """
     random = np.random.default_rng(seed)
-    vocabulary = StemNumbers()
-    sample, total = _sample(pages, vocabulary, random)
-    vocabulary.is_closed = True  # pages outside of the sample must not make it grow without bound
-    if total < min_pages:
-        return None
-    chosen, idfs = _telling_stems(sample, len(vocabulary.numbers))
-    if len(idfs) < 3:
-        return None
-    # Fewer axes than rows and columns.
-    most = min(axes, len(idfs) - 1, len(sample) - 1)
-    rows = _weighted(sample, chosen, idfs)
-    components = _strongest_axes(rows, most, random)
-    if total == len(sample):
-        keys, vectors = [bag.key for bag in sample], _project(rows, components)
-    else:
-        keys, vectors = _positions(pages, vocabulary, chosen, idfs, components)
-    # Sorted by key for the bisection in `Model.positions`.
-    order = np.argsort(np.array(keys, np.int64))
-    names = np.array(list(vocabulary.numbers), object)
-    stems = {str(names[number]): int(chosen[number]) for number in np.flatnonzero(chosen >= 0)}
-    in_order = dict(sorted(stems.items(), key=lambda each: each[1]))
-    is_helpful = titles_found(sample, chosen, idfs, components, random) > -MAX_LOSS
-    return Model(in_order, idfs, components, np.array(keys, np.int64)[order], vectors[order], is_helpful)
-
-
-def _sample(pages: Pages, vocabulary: StemNumbers, random: np.random.Generator) -> tuple[list[Bag], int]:
-    """Return at most MAX_TRAINED pages, each with the same chance, and the number of all."""
+    words, bags = Words(), Bags()
     sample: list[Bag] = []
     total = 0
     for total, entry in enumerate(pages(), start=1):
+        bag = bag_of(entry, words)
+        bags.add(entry.key, bag)
         if len(sample) < MAX_TRAINED:
-            sample.append(vocabulary.bag(entry))
+            sample.append(bag)
         elif (place := int(random.integers(total))) < MAX_TRAINED:
-            sample[place] = vocabulary.bag(entry)
-    return sample, total
+            sample[place] = bag
+    if not bags.is_full:
+        return train_on(bags, words, seed=seed, min_pages=min_pages, axes=axes)
+    found = _find_axes(list(dict.fromkeys(sample)), words.stems(), axes, random) if total >= min_pages else None
+    if found is None:
+        return None
+    keys: list[int] = []
+    parts = []
+    for some in _batches(pages()):
+        keys += [entry.key for entry in some]
+        parts.append(found.project([bag_of(entry, words) for entry in some]))
+    return found.model(keys, np.concatenate(parts))
 
 
-def _telling_stems(sample: list[Bag], size: int) -> tuple[Ids, NDArray[np.float32]]:
+def train_on(bags: Bags, words: Words, *, seed: int, min_pages: int = 3, axes: int = AXES) -> Model | None:
+    """Train a model on the bags of a collection, whose stems have the numbers that `words` gave them."""
+    random = np.random.default_rng(seed)
+    if len(bags.pages) < min_pages:
+        return None
+    # By key, because pages come in any order. Pages with the same words have one bag.
+    keys, every = sorted(bags.pages), bags.bags
+    places = {number: place for place, number in enumerate(dict.fromkeys(map(bags.pages.__getitem__, keys)))}
+    different = [every[number] for number in places]
+    drawn = random.permutation(len(different))[:MAX_TRAINED]
+    found = _find_axes([different[place] for place in drawn], words.stems(), axes, random)
+    if found is None:
+        return None
+    return found.model(keys, found.project(different)[[places[bags.pages[key]] for key in keys]])
+
+
+def _find_axes(sample: Sequence[Bag], stems: Sequence[str], most: int, random: np.random.Generator) -> Axes | None:
+    """Return the axes of some pages; None if they have too few words."""
+    columns, idfs = _telling_stems(sample, stems)
+    if len(idfs) < 3:
+        return None
+    names = [""] * len(idfs)
+    for number in np.flatnonzero(columns >= 0):
+        names[columns[number]] = stems[number]
+    # Fewer axes than rows and columns.
+    most = min(most, len(idfs) - 1, len(sample) - 1)
+    axes = _strongest_axes(_weighted(sample, columns, idfs), most, random)
+    is_helpful = titles_found(sample, columns, idfs, axes, random) > -MAX_LOSS
+    return Axes(names, columns, idfs, axes, is_helpful)
+
+
+def _batches(values: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(values)
+    while some := list(islice(rest, AT_ONCE)):
+        yield some
+
+
+def _numbers(octets: Iterable[bytes]) -> Ids:
+    return np.frombuffer(b"".join(octets), np.int32)
+
+
+def _telling_stems(sample: Sequence[Bag], stems: Sequence[str]) -> tuple[Ids, Singles]:
     """Return the columns of the stems that several pages have (the most frequent of them), else -1; and their idfs."""
-    pages_with = np.bincount(np.concatenate([bag.stems for bag in sample]), minlength=size) if sample else np.zeros(0)
-    common = np.flatnonzero(pages_with >= MIN_PAGES_OF_STEM)
-    common = common[np.argsort(-pages_with[common], kind="stable")][:MAX_STEMS]
+    # Room for all numbers that there can be: pages that are read later may have other stems.
+    pages_with = np.bincount(_numbers(bag.stems for bag in sample), minlength=MAX_NUMBERS)
+    common = np.flatnonzero(pages_with >= MIN_PAGES_OF_STEM).tolist()
+    # By name where frequencies are equal: numbers depend on the order of the pages.
+    common = sorted(common, key=lambda number: (-pages_with[number], stems[number]))[:MAX_STEMS]
     columns = np.full(len(pages_with), -1, np.int32)
     columns[common] = np.arange(len(common))
     counts = pages_with[common]
     return columns, np.log(1 + (len(sample) - counts + 0.5) / (counts + 0.5)).astype(np.float32)
 
 
-def _weighted(bags: list[Bag], columns: Ids, idfs: NDArray[np.float32]) -> csr_array:
+def _entries(bags: Sequence[Bag], columns: Ids) -> tuple[Ids, Ids, NDArray[np.uint8]]:
+    """Return the row, the column and the count of each stem of some pages; stems without a column are left out."""
+    at = columns[_numbers(bag.stems for bag in bags)]
+    rows = np.repeat(np.arange(len(bags), dtype=np.int32), [len(bag.counts) for bag in bags])
+    counts = np.frombuffer(b"".join(bag.counts for bag in bags), np.uint8)
+    is_known = at >= 0
+    return rows[is_known], at[is_known], counts[is_known]
+
+
+def _weighted(bags: Sequence[Bag], columns: Ids, idfs: Singles) -> csr_array:
     """Return pages as rows of weighted stems, each of length 1."""
-    data, indices, lengths = [], [], []
-    for bag in bags:
-        at = columns[bag.stems]
-        weights = (1 + np.log(bag.counts[at >= 0])) * idfs[at[at >= 0]]
-        data.append(weights / (np.linalg.norm(weights) or 1.0))
-        indices.append(at[at >= 0])
-        lengths.append(len(weights))
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    return csr_array(
-        (np.concatenate(data).astype(np.float32), np.concatenate(indices), starts), shape=(len(bags), len(idfs))
-    )
+    rows, at, counts = _entries(bags, columns)
+    weights = _LOGS[counts] * idfs[at]
+    lengths = np.sqrt(np.bincount(rows, weights * weights, minlength=len(bags)))
+    weights /= np.maximum(lengths, 1e-9)[rows]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(bags)))])
+    return csr_array((weights.astype(np.float32), at, starts), shape=(len(bags), len(idfs)))
 
 
-def _strongest_axes(rows: csr_array, most: int, random: np.random.Generator) -> NDArray[np.float32]:
-    """Return the right singular vectors with the largest values, as columns: a randomised SVD (Halko et al. 2011)."""
+def _strongest_axes(rows: csr_array, most: int, random: np.random.Generator) -> Singles:
+    """Return the right singular vectors with the largest values, as columns: a randomised SVD (Halko et al. 2011).
+
+    Only the sides of pages and of axes are made orthogonal: there are more stems than pages.
+    """
     width = min(most + OVERSAMPLED, min(rows.shape))
-    span = rows @ random.standard_normal((rows.shape[1], width)).astype(np.float32)
+    span = _orthogonal(rows @ random.standard_normal((rows.shape[1], width), np.float32))
     for _ in range(ITERATIONS):
-        span = rows @ np.linalg.qr(rows.T @ np.linalg.qr(span)[0])[0]
-    basis = np.linalg.qr(span)[0]
-    found: NDArray[np.float32] = np.linalg.svd((rows.T @ basis).T, full_matrices=False)[2][:most].T
-    return np.ascontiguousarray(found)
+        span = _orthogonal(rows @ (rows.T @ span))
+    found = rows.T @ span
+    values, turned = np.linalg.eigh((found.T @ found).astype(np.float64))
+    strongest = np.argsort(-values)[:most]
+    axes: Singles = found @ (turned[:, strongest] / np.sqrt(np.maximum(values[strongest], 1e-12))).astype(np.float32)
+    return np.ascontiguousarray(axes)
 
 
-def _positions(
-    pages: Pages, vocabulary: StemNumbers, columns: Ids, idfs: NDArray[np.float32], axes: NDArray[np.float32]
-) -> tuple[list[int], NDArray[np.float16]]:
-    """Return the keys and positions of all pages; memory holds one batch of texts and 200 bytes a page."""
-    keys: list[int] = []
-    vectors: list[NDArray[np.float16]] = []
-    for some in _batches(pages()):
-        keys += [entry.key for entry in some]
-        vectors.append(_project(_weighted(list(map(vocabulary.bag, some)), columns, idfs), axes))
-    return keys, np.concatenate(vectors)
-
-
-def _project(rows: csr_array, axes: NDArray[np.float32]) -> NDArray[np.float16]:
-    vectors = rows @ axes
-    found: NDArray[np.float16] = (vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)).astype(
-        "f2"
-    )
+def _orthogonal(columns: Singles) -> Singles:
+    found: Singles = np.linalg.qr(columns)[0].astype(np.float32)
     return found
 
 
-def _batches(entries: Iterable[IndexEntry]) -> Iterator[list[IndexEntry]]:
-    batch: list[IndexEntry] = []
-    for entry in entries:
-        batch.append(entry)
-        if len(batch) == AT_ONCE:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+def _to_octets(rows: Singles) -> tuple[NDArray[np.int8], Singles]:
+    """Return rows scaled to octets, and what each is to be multiplied by."""
+    scales = np.maximum(np.abs(rows).max(axis=1), 1e-9) / STEP
+    return np.rint(rows / scales[:, None]).astype(np.int8), scales.astype(np.float32)
 
 
 # ---- held-back titles ------------------------------------------------------------------------------------------------
 
 
 def titles_found(
-    sample: list[Bag],
+    sample: Sequence[Bag],
     columns: Ids,
-    idfs: NDArray[np.float32],
-    axes: NDArray[np.float32],
+    idfs: Singles,
+    axes: Singles,
     random: np.random.Generator,
     weights: Weights | None = None,
 ) -> float:
@@ -222,25 +239,25 @@ def titles_found(
     bags = list(sample)
     for number, _ in queries:
         bags[number] = _without_title(sample[number])
-    rows = _weighted(bags, columns, idfs)
-    vectors = _project(rows, axes)
-    texts = _bm25(bags, columns, idfs).tocsc()
+    vectors = _weighted(bags, columns, idfs) @ axes
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    texts = _bm25(bags, columns, idfs, np.unique(np.concatenate([title for _, title in queries])))
     ranks = [
-        _reciprocal_ranks(
-            number, title, np.asarray(texts[:, title].sum(axis=1)).ravel(), vectors, idfs, axes, weights or Weights()
-        )
+        _reciprocal_ranks(number, title, texts(title), vectors, idfs, axes, weights or Weights())
         for number, title in queries
     ]
     by_words, with_meaning = np.mean(ranks, axis=0).tolist()
     return float(with_meaning / by_words - 1) if by_words else 0.0
 
 
-def _title_queries(sample: list[Bag], columns: Ids, random: np.random.Generator) -> list[tuple[int, Ids]]:
+def _title_queries(sample: Sequence[Bag], columns: Ids, random: np.random.Generator) -> list[tuple[int, Ids]]:
     """Return some pages with the columns of their titles; no two with the same title, and without names of sites."""
-    every = np.bincount(np.concatenate([bag.title for bag in sample]), minlength=len(columns))
+    every = np.bincount(_numbers(bag.title for bag in sample), minlength=len(columns))
+    is_name = every >= COMMON_IN_TITLES * len(sample)
+    usable = np.where(is_name, -1, columns)
     titles: dict[tuple[int, ...], list[int]] = {}
     for number, bag in enumerate(sample):
-        found = columns[bag.title[every[bag.title] < COMMON_IN_TITLES * len(sample)]]
+        found = usable[np.frombuffer(bag.title, np.int32)]
         titles.setdefault(tuple(sorted(found[found >= 0].tolist())), []).append(number)
     single = [
         (numbers[0], np.array(title, np.int32))
@@ -252,30 +269,37 @@ def _title_queries(sample: list[Bag], columns: Ids, random: np.random.Generator)
 
 def _without_title(bag: Bag) -> Bag:
     """Return a page as if its title were not there: each stem of it once less."""
-    counts = bag.counts - np.isin(bag.stems, bag.title)
-    return Bag(bag.key, bag.stems[counts > 0], counts[counts > 0], bag.title)
+    stems, counts = np.frombuffer(bag.stems, np.int32), np.frombuffer(bag.counts, np.uint8)
+    counts = counts - np.isin(stems, np.frombuffer(bag.title, np.int32))
+    return Bag(stems[counts > 0].tobytes(), counts[counts > 0].tobytes(), bag.title)
 
 
-def _bm25(bags: list[Bag], columns: Ids, idfs: NDArray[np.float32]) -> csr_array:
-    lengths = np.array([bag.counts.sum() for bag in bags], np.float64)
+def _bm25(bags: Sequence[Bag], columns: Ids, idfs: Singles, asked: Ids) -> Callable[[Ids], Floats]:
+    """Return a function of some stems, all of them `asked`, that returns the score of each page for them."""
+    rows, at, counts = _entries(bags, columns)
+    lengths = np.array([sum(bag.counts) for bag in bags], np.float64)
     norms = K1 * (1 - B + B * lengths / max(lengths.mean(), 1.0))
-    data, indices, starts = [], [], [0]
-    for bag, norm in zip(bags, norms, strict=True):
-        at = columns[bag.stems]
-        counts = bag.counts[at >= 0]
-        data.append(idfs[at[at >= 0]] * counts * (K1 + 1) / (counts + norm))
-        indices.append(at[at >= 0])
-        starts.append(starts[-1] + len(counts))
-    return csr_array((np.concatenate(data), np.concatenate(indices), starts), shape=(len(bags), len(idfs)))
+    is_asked = np.zeros(len(idfs), bool)
+    is_asked[asked] = True
+    rows, at, counts = (each[is_asked[at]] for each in (rows, at, counts))
+    values = idfs[at] * counts * (K1 + 1) / (counts + norms[rows])
+    by_column = np.argsort(at, kind="stable")
+    starts = np.searchsorted(at[by_column], np.arange(len(idfs) + 1))
+
+    def score(stems: Ids) -> Floats:
+        of_them = np.concatenate([by_column[starts[stem] : starts[stem + 1]] for stem in stems])
+        return np.bincount(rows[of_them], values[of_them], minlength=len(bags))
+
+    return score
 
 
 def _reciprocal_ranks(
     number: int,
     title: Ids,
     scores: Floats,
-    vectors: NDArray[np.float16],
-    idfs: NDArray[np.float32],
-    axes: NDArray[np.float32],
+    vectors: Singles,
+    idfs: Singles,
+    axes: Singles,
     weights: Weights,
 ) -> tuple[float, float]:
     """Return the reciprocal rank of a page by words, and that with meaning."""
@@ -286,5 +310,5 @@ def _reciprocal_ranks(
     text = scores[best] / scores[best[0]]
     query = idfs[title] @ axes[title]
     query /= float(np.linalg.norm(query)) or 1.0
-    meant = text + add_meaning(text, vectors[best].astype(np.float32), query, weights)
+    meant = text + add_meaning(text, vectors[best], query, weights)
     return float(1 / (1 + (text > text[at[0]]).sum())), float(1 / (1 + (meant > meant[at[0]]).sum()))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from teia.errors import CorruptFile
+from teia.index.bags import Bags, bag_of
 from teia.index.entry import IndexEntry
+from teia.index.stems import Words
+from teia.search.query.analysis import stem_of
 from teia.search.rank.formula import Weights
 from teia.search.rank.semantic import Model, Models, add_meaning, load, save
-from teia.search.rank.train_semantic import StemNumbers, train
+from teia.search.rank.train_semantic import train, train_on
 from teia.urls import key_of
 from tests.index.pages import page
 from tests.search.library import found, searcher_over
@@ -170,18 +172,13 @@ def test_a_model_with_which_held_back_titles_are_found_worse_is_not_used(model: 
     assert not kept.is_helpful, "or it would be used after a restart"
 
 
-def test_a_model_of_the_version_before_is_used(model: Model, tmp_path: Path) -> None:
-    save(model, tmp_path, 1.0)
-    current = json.loads((tmp_path / "current.json").read_bytes())
-    del current["helpful"]
-    (tmp_path / "current.json").write_text(json.dumps(current))
-    kept = load(tmp_path)
-    assert kept is not None
-    assert kept.is_helpful
-
-
-def test_axes_come_from_a_sample_and_positions_are_of_all_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("memory_bytes", [1 << 20, 20_000])
+def test_axes_come_from_a_sample_and_positions_are_of_all_pages(
+    monkeypatch: pytest.MonkeyPatch, memory_bytes: int
+) -> None:
+    """Whether the words of all pages are in memory or not."""
     monkeypatch.setattr("teia.search.rank.train_semantic.MAX_TRAINED", 30)
+    monkeypatch.setattr("teia.search.rank.train_semantic.Bags", lambda: Bags(memory_bytes))
     trained = train(pages, seed=1, min_pages=10, axes=2)
     assert trained is not None
     assert trained.pages == 48
@@ -189,12 +186,29 @@ def test_axes_come_from_a_sample_and_positions_are_of_all_pages(monkeypatch: pyt
     assert min(alike[f"car{n}"] for n in range(12)) > max(alike[f"bread{n}"] for n in range(24)) + 0.3
 
 
-def test_words_of_pages_outside_of_the_sample_take_no_memory() -> None:
-    known, other = pages()[0], pages()[-1]
-    vocabulary = StemNumbers()
-    before = vocabulary.bag(known)
-    vocabulary.is_closed = True
-    size = len(vocabulary.numbers)
-    assert set(vocabulary.bag(other).stems.tolist()) < set(range(size))
-    assert len(vocabulary.numbers) == size
-    assert vocabulary.bag(known).counts.tolist() == before.counts.tolist()
+def test_a_model_does_not_depend_on_the_order_in_which_pages_came(model: Model) -> None:
+    words, bags = Words(), Bags()
+    for entry in reversed(pages()):
+        bags.add(entry.key, bag_of(entry, words))
+    other = train_on(bags, words, seed=1, min_pages=10, axes=2)
+    assert other is not None
+    assert other.stems == model.stems
+    assert np.array_equal(other.keys, model.keys)
+    assert np.array_equal(other.vectors, model.vectors)
+
+
+def test_pages_with_the_same_words_have_one_position() -> None:
+    """And count as one page: a site may show a page under many addresses."""
+    copies = [page(f"http://a.test/copy{n}", f"automóvel {CARS} numero1 unico") for n in range(20)]
+    trained = train(lambda: [*pages(), *copies], seed=1, min_pages=10, axes=2)
+    assert trained is not None
+    assert trained.pages == 68
+    vectors, known = trained.positions(np.array([entry.key for entry in copies], np.int64))
+    assert known.all()
+    assert (vectors == vectors[0]).all()
+    assert stem_of("unico") not in trained.stems, "one page alone has this word"
+
+
+def test_a_position_takes_an_octet_for_each_axis(model: Model) -> None:
+    assert model.vectors.nbytes == 2 * model.pages
+    assert model.axes.nbytes == 2 * len(model.stems)
