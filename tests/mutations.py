@@ -138,12 +138,17 @@ def run_tests(checkout: Path, tests: Sequence[str]) -> tuple[str, str]:
         *tests,
     ]
     done = subprocess.run(program, cwd=checkout, env=environ, capture_output=True, text=True, check=False)
-    end = {0: PASSES, 1: FAILS}.get(done.returncode, BROKEN)
-    if end == PASSES and " passed" not in done.stdout:
-        end = BROKEN  # Skipped tests show nothing.
-    if end == FAILS and "Timeout (>" in done.stdout + done.stderr:
-        end = HANGS
+    end = end_of(done.returncode, done.stdout + done.stderr)
     return end, "\n".join(done.stdout.splitlines()[-12:] + done.stderr.splitlines()[-3:])
+
+
+def end_of(status: int, output: str) -> str:
+    """Judge a run of pytest by its exit status and what it printed."""
+    end = {0: PASSES, 1: FAILS}.get(status, BROKEN)
+    if end == PASSES and " passed" not in output:
+        return BROKEN  # Skipped tests show nothing.
+    # Where the time is over in a teardown, pytest reports an error of its own.
+    return HANGS if end in {FAILS, BROKEN} and "Timeout (>" in output else end
 
 
 def check(checkout: Path, mutation: Mutation) -> tuple[str, str]:

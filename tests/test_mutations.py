@@ -87,6 +87,22 @@ def test_a_line_that_is_no_mutation_is_an_error(tmp_path: Path) -> None:
         mutations.listed(document)
 
 
+@pytest.mark.parametrize(
+    ("status", "output", "end"),
+    [
+        (0, "1 passed in 0.1s", mutations.PASSES),
+        (0, "1 skipped in 0.1s", mutations.BROKEN),
+        (1, "1 failed in 0.1s", mutations.FAILS),
+        (1, "Failed: Timeout (>120.0s) from pytest-timeout.", mutations.HANGS),
+        (3, "INTERNALERROR> Failed: Timeout (>120.0s) from pytest-timeout.", mutations.HANGS),
+        (4, "no tests ran", mutations.BROKEN),
+    ],
+)
+def test_a_test_that_took_too_long_is_told_from_one_that_did_not_run(status: int, output: str, end: str) -> None:
+    """On a busy machine the time was over in a teardown, and the test counted as one that does not exist."""
+    assert mutations.end_of(status, output) == end
+
+
 @pytest.mark.heavy
 def test_a_test_that_passes_without_its_implementation_is_told_from_one_that_fails(tmp_path: Path) -> None:
     root = tmp_path / "root"

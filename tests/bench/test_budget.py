@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.budget import BudgetWeb, TruePages, ask_oracle, fresh_share, run
+from bench.budget import BudgetResult, BudgetWeb, TruePages, ask_oracle, fresh_share, run, table_of_curve
 from tests.crawler.fresh_crawls import DAY_S
 
 SMALL = BudgetWeb(hosts=6, pages=60, days=12.0, from_day=4.0, budget=80, seed=2, step_s=1_440.0)
@@ -36,3 +36,13 @@ def test_expected_freshness_is_that_of_the_visits() -> None:
     """A page that changes once a second, visited at 0 and 2, judged from 1 to 3."""
     assert fresh_share([0.0, 2.0], 1.0, 1.0, 3.0) == pytest.approx((0.3679 - 0.1353 + 1 - 0.3679) / 2, abs=1e-3)
     assert fresh_share([], 1.0, 1.0, 3.0) == 0.0
+    assert fresh_share([0.0, 2.0, 4.0], 1.0, 1.0, 3.0) == fresh_share([0.0, 2.0], 1.0, 1.0, 3.0), "later visits"
+
+
+def test_a_share_of_the_optimum_is_reached_where_it_is_kept_to_the_end() -> None:
+    curve = ((4.0, 0.5), (8.0, 0.795), (12.0, 0.78), (16.0, 0.793), (20.0, 0.799))
+    found = BudgetResult("learnt", 0.8, 0.79, 0.0, 0.79, 0.79, 900.0, curve)
+    assert found.within_from(0.99) == 16.0, "not from day 8 on: it was lost again"
+    assert found.within_from(0.999) is None
+    assert found.within_from(0.5) == 4.0
+    assert "learnt: 99% from the days to 16 on." in table_of_curve([found])
