@@ -42,7 +42,10 @@ function step(by) {
 }
 
 // The result or row that has the focus, or the first result.
-const current = () => document.activeElement.closest("main li, main tr") ?? document.querySelector("main .hits > li");
+const current = () => {
+  const here = document.activeElement;
+  return here.closest(".hits > li") ?? here.closest("main li, main tr") ?? document.querySelector("main .hits > li");
+};
 
 function versions() {
   const link = current()?.querySelector("[data-versions]");

@@ -78,7 +78,7 @@ def test_from_a_search_to_two_versions_compared(demo: Live, page: Page) -> None:
     page.keyboard.type(f"site:{host} de")
     page.keyboard.press("Enter")
     page.wait_for_url("**/search?**")
-    row = f".hits > li:has(h2 a[href='{url}'])"
+    row = f".hits > li:has(a[href='{url}'])"
     expect(page.locator(row)).to_be_visible()
     tab_to(page, f"{row} [data-versions]")
     page.keyboard.press("Enter")
@@ -131,6 +131,10 @@ def test_keys_lead_where_they_say(demo: Live, page: Page) -> None:
     assert page.evaluate("document.activeElement.getAttribute('href')") == second
     page.keyboard.press("v")
     page.wait_for_url("**/page?**")
+    page.goto("/search?q=casa")
+    page.locator("main").focus()
+    page.keyboard.press("c")
+    page.wait_for_url("**/copy?**")
 
 
 def test_keys_do_nothing_where_they_were_turned_off_or_somebody_writes(demo: Live, page: Page) -> None:
