@@ -11,7 +11,8 @@ fresh, belong to no run, but the next run is compared with them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -27,6 +28,9 @@ from teia.views.reports.source import Source, open_source
 RUNNING = "running"
 SHOWN_RUNS = 100
 SHOWN_ROWS = 100
+SLICE_ROWS = 500_000
+"""Rows of the log that are compared together: more take more memory than a query has."""
+
 REPORT_LAG_S = 5.0
 FAR_S = 32_503_680_000.0
 """The year 3000: the end of a run that has not ended."""
@@ -103,26 +107,29 @@ class NoSuchRun(StoreError):
     """Raised for a number that no run of the collection has."""
 
 
-_IN_RUNS = """
+_OF_RUN = """
 WITH of_run AS (
     SELECT CASE WHEN runs.number IS NULL THEN 0.0 WHEN started > runs.until THEN runs.number + 0.5
-            ELSE runs.number END AS run, fetches.*,
-        coalesce(status BETWEEN 200 AND 299 OR status = 304, false) AS there, coalesce(text_digest, digest) AS content
+            ELSE runs.number END AS run, fetches.*, hash(url) AS key,
+        coalesce(status BETWEEN 200 AND 299 OR status = 304, false) AS there,
+        hash(coalesce(text_digest, digest)) AS content, coalesce(text_digest, digest) IS NOT NULL AS has_content
     FROM fetches ASOF LEFT JOIN runs ON fetches.started >= runs.began
-    WHERE kind NOT IN ('robots', 'probe')
-), last AS (
-    SELECT run, url, arg_max(there, started) AS there, arg_max(outcome, started) AS outcome,
-        arg_max(content, started) FILTER (content IS NOT NULL AND there) AS content, max(started) AS started,
-        arg_max(bytes, started) AS bytes, arg_max(ended, started) AS ended
-    FROM of_run GROUP BY run, url
+    WHERE kind NOT IN ('robots', 'probe') AND hash(url) % {slices} = {slice}
+)"""
+_IN_RUNS = (
+    _OF_RUN
+    + """, last AS (
+    SELECT run, key, arg_max(there, started) AS there, arg_max(outcome, started) AS outcome,
+        arg_max(content, started) FILTER (has_content AND there) AS content
+    FROM of_run GROUP BY run, key
 ), compared AS (
     SELECT *, coalesce(max(there::INT) OVER before, 0) = 1 AS was_known, lag(there) OVER pages AS was_there,
         last_value(content IGNORE NULLS) OVER before AS content_before
     FROM last
-    WINDOW pages AS (PARTITION BY url ORDER BY run),
-        before AS (PARTITION BY url ORDER BY run ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    WINDOW pages AS (PARTITION BY key ORDER BY run),
+        before AS (PARTITION BY key ORDER BY run ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ), judged AS (
-    SELECT run, url, started, ended, outcome, bytes, there,
+    SELECT run, key, there,
         there AND NOT was_known AS is_new,
         there AND was_known AND content IS NOT NULL AND content_before IS NOT NULL AND content <> content_before
             AS is_changed,
@@ -130,7 +137,14 @@ WITH of_run AS (
         NOT there AND outcome NOT IN ('404', '410', 'gone') AND NOT outcome LIKE '3__' AS is_failed
     FROM compared
 )
+"""  # our own text
+)
+"""Requests with their runs, and the last answer of each URL in each run beside the runs before.
+
+URLs and contents are compared by their hashes, and a large log slice by slice: a million URLs as text take more memory
+than a query has.
 """
+
 _COUNTS = (
     _IN_RUNS
     + """
@@ -139,11 +153,20 @@ FROM judged GROUP BY run
 """
 )
 _SIZES = (
-    _IN_RUNS
+    _OF_RUN
     + """
 SELECT run, count(*), sum(bytes), sum(coalesce(warc_length, 0)) FROM of_run GROUP BY run
 """
 )
+_LOG = _OF_RUN + " SELECT {columns} FROM of_run WHERE run = {run} ORDER BY started DESC LIMIT {limit}"  # noqa: S608  # our own text
+_CHANGED = (
+    _IN_RUNS
+    + """
+SELECT {columns} FROM of_run JOIN judged USING (run, key) WHERE run = {run} AND {where}
+QUALIFY row_number() OVER (PARTITION BY key ORDER BY started DESC) = 1 ORDER BY url LIMIT {limit}
+"""
+)
+_ROW = "started, outcome, url, bytes, epoch(ended) - epoch(started)"
 _CONDITIONS = {
     RunPart.NEW: "is_new",
     RunPart.CHANGED: "is_changed",
@@ -187,9 +210,20 @@ def run_detail(root: Root, collection: str, number: int, now_s: float, part: Run
 
 def _summarize(source: Source, runs: Sequence[RunRecord], now_s: float) -> list[RunSummary]:
     _add_runs(source, runs)
-    counts = {row[0]: [int(value or 0) for value in row[1:]] for row in source.log.query(_COUNTS).rows}
-    sizes = {row[0]: [int(value or 0) for value in row[1:]] for row in source.log.query(_SIZES).rows}
-    return [_summary(run, counts.get(run.number, [0] * 5), sizes.get(run.number, [0] * 3), now_s) for run in runs]
+    counts, sizes = defaultdict(lambda: [0] * 5), defaultdict(lambda: [0] * 3)
+    for index, slices in _slices(source):
+        for totals, sql in ((counts, _COUNTS), (sizes, _SIZES)):
+            for number, *values in source.log.query(sql.format(slices=slices, slice=index)).rows:
+                found = totals[float(number)]
+                totals[float(number)] = [have + int(more or 0) for have, more in zip(found, values, strict=True)]
+    return [_summary(run, counts[run.number], sizes[run.number], now_s) for run in runs]
+
+
+def _slices(source: Source) -> Iterator[tuple[int, int]]:
+    """Yield the number of each slice of the log, and how many there are."""
+    rows = int(source.log.query("SELECT count(*) FROM fetches").rows[0][0])
+    slices = rows // SLICE_ROWS + 1
+    return ((index, slices) for index in range(slices))
 
 
 def _add_runs(source: Source, runs: Sequence[RunRecord]) -> None:
@@ -229,11 +263,14 @@ def _summary(run: RunRecord, counts: Sequence[int], sizes: Sequence[int], now_s:
 
 
 def _rows(source: Source, number: int, part: RunPart) -> tuple[RequestOfRun, ...]:
-    where = _CONDITIONS.get(part)
-    table, order = ("of_run", "started DESC") if where is None else ("judged", "url")
-    sql = f"""{_IN_RUNS} SELECT started, outcome, url, bytes, epoch(ended) - epoch(started) FROM {table}
-        WHERE run = {int(number)} AND {where or "true"} ORDER BY {order} LIMIT {SHOWN_ROWS}"""  # noqa: S608  # our own
-    return tuple(_request(*row) for row in source.log.query(sql, SHOWN_ROWS).rows)
+    """Return the first rows of a part: the newest requests, or the last answers of URLs in their order."""
+    where, found = _CONDITIONS.get(part), list[RequestOfRun]()
+    for index, slices in _slices(source):
+        names = {"slices": slices, "slice": index, "columns": _ROW, "run": int(number), "limit": SHOWN_ROWS}
+        sql = _LOG.format(**names) if where is None else _CHANGED.format(**names, where=where)
+        found += [_request(*row) for row in source.log.query(sql, SHOWN_ROWS).rows]
+    found.sort(key=lambda each: each.url if where else each.time, reverse=where is None)
+    return tuple(found[:SHOWN_ROWS])
 
 
 def _request(started: datetime, outcome: str, url: str, size: Any, seconds: Any) -> RequestOfRun:

@@ -17,7 +17,9 @@ from teia.views.runs import NoSuchRun, RunPart, run_detail, run_summaries
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 
 
-def test_a_run_counts_what_is_new_changed_and_gone_since_the_run_before(tmp_path: Path) -> None:
+def test_a_run_counts_what_is_new_changed_and_gone_since_the_run_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pages = {
         "/": html("/same", "/other", "/gone", text="The start."),
         "/same": html(text="This text stays."),
@@ -46,6 +48,9 @@ def test_a_run_counts_what_is_new_changed_and_gone_since_the_run_before(tmp_path
     assert len(run_detail(root, "main", 1, now_s).rows) == 4
     assert one.bytes > 0
     assert one.archive_bytes > 0
+    monkeypatch.setattr("teia.views.runs.SLICE_ROWS", 2)
+    assert run_summaries(root, "main", now_s) == [second, one], "slice by slice"
+    assert run_detail(root, "main", 2, now_s, RunPart.CHANGED) == changed
     with pytest.raises(NoSuchRun, match="main has no run 7"):
         run_detail(root, "main", 7, now_s)
 

@@ -54,7 +54,7 @@ def move(address: ClusterAddress, cell: CellNumber, node: NodeName) -> None:
             return record_moves(ring, [transfer], circle.__getitem__, WallClock().now_s())
 
         if await overrides.change(decide):
-            return f"moving cell {cell} from {owner or 'nobody'} to {node}"
+            return f"moving cell {cell} from {owner or 'no owner'} to {node}"
         return f"cell {cell} already belongs to {node}"
 
     print(asyncio.run(_run_action(address, action, node)))

@@ -190,9 +190,20 @@ class Charts:
         return self._figure(name, title, finding, draw, table, height, along)
 
     def bars(
-        self, name: str, title: str, finding: str, bars: Sequence[Bar], mark: str = "", *, share: bool = False
+        self,
+        name: str,
+        title: str,
+        finding: str,
+        bars: Sequence[Bar],
+        mark: str = "",
+        *,
+        share: bool = False,
+        is_data: bool = False,
     ) -> Markup:
-        """Draw values side by side, from 0, each named above its bar; `mark` names the reference mark."""
+        """Draw values side by side, from 0, each named above its bar; `mark` names the reference mark.
+
+        `is_data`: the names are data, such as hosts, and belong to no language.
+        """
         ends = [each for bar in bars for each in (bar.value, bar.high, bar.mark) if each is not None]
         across = Axis(0.0, round_up(ends))
         show = self._formatter(across, 1, share=True) if share else self._short
@@ -223,7 +234,8 @@ class Charts:
             [bar.name, bar.value, *([bar.low, bar.high] if has_span else []), *([bar.mark] if has_mark else [])]
             for bar in bars
         ]
-        return self._figure(name, title, finding, draw, self._table(head, rows, show), height=8 + 38 * len(bars))
+        table = self._table(head, rows, show, is_data=is_data)
+        return self._figure(name, title, finding, draw, table, height=8 + 38 * len(bars), is_data=is_data)
 
     def parts(
         self,
@@ -233,8 +245,10 @@ class Charts:
         parts: Sequence[BarPart],
         digits: int | None = None,
         shown: Callable[[float], str] | None = None,
+        *,
+        is_data: bool = False,
     ) -> Markup:
-        """Draw one bar of labelled parts that add up; `shown` formats their amounts."""
+        """Draw one bar of labelled parts that add up; `shown` formats their amounts, `is_data` as in `bars`."""
         total = sum(part.value for part in parts) or 1.0
         are_counts = all(isinstance(part.value, int) for part in parts)
         show = shown or self._formatter(Axis(0, total), 0 if are_counts else digits)
@@ -251,9 +265,12 @@ class Charts:
             return Markup("").join(drawn)
 
         table = self._table(
-            [self.gettext("what"), self.gettext("amount")], [[part.name, part.value] for part in parts], show
+            [self.gettext("what"), self.gettext("amount")],
+            [[part.name, part.value] for part in parts],
+            show,
+            is_data=is_data,
         )
-        return self._figure(name, title, finding, draw, table, height=56 + 20 * len(parts))
+        return self._figure(name, title, finding, draw, table, height=56 + 20 * len(parts), is_data=is_data)
 
     def columns(
         self,
@@ -364,15 +381,19 @@ class Charts:
         table: Markup,
         height: int = 0,
         across: Axis | None = None,
+        *,
+        is_data: bool = False,
     ) -> Markup:
         """Put drawings and table together; `across` is the axis along which charts.js shows the values of the table."""
+        group = Markup('<g translate="no">{}</g>' if is_data else "{}")  # noqa: S704  # constants
         drawn = [
             Markup(
                 # The frame's name is part of the ids: both drawings are in one page.
                 '<svg class="{}" viewBox="0 0 {} {}" role="img" aria-labelledby="{n}-t {n}-d"{}>'
                 '<title id="{n}-t">{}</title><desc id="{n}-d">{}</desc>{}</svg>'
             ).format(
-                frame.name, frame.width, height or frame.height, _hover(frame, across), title, finding, draw(frame),
+                frame.name, frame.width, height or frame.height, _hover(frame, across), title, finding,
+                group.format(draw(frame)),
                 n=f"{name}-{frame.name}",
             )
             for frame in FRAMES
@@ -391,6 +412,8 @@ class Charts:
         rows: Sequence[Sequence[object]],
         show: Callable[[float], str],
         across: Sequence[float | None] = (),
+        *,
+        is_data: bool = False,
     ) -> Markup:
         """Make the table behind a chart; `across` are the places of its rows on the chart's axis."""
         # Every n-th row, so that the table covers the whole range.
@@ -404,8 +427,8 @@ class Charts:
             for place, row in list(zip(places, rows, strict=True))[::every]
         )
         return Markup(
-            '<div class="scroll" tabindex="0"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>'
-        ).format(cells, lines)
+            '<div class="scroll" tabindex="0"><table><thead><tr>{}</tr></thead><tbody{}>{}</tbody></table></div>'
+        ).format(cells, Markup(' translate="no"') if is_data else "", lines)
 
     def _cell(self, value: object, column: int, show: Callable[[float], str]) -> Markup:
         if value is None:

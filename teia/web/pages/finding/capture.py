@@ -100,7 +100,7 @@ def check_reserved(installation: Installation, visitor: Visitor, collection: str
     is_reserved = NOARCHIVE in found.reserved and installation.config(collection).public.noarchive
     if is_reserved and not visitor.may(Role.VIEWER):
         raise ClosedCopies(
-            Message("its site asks that no copies of this page are shown (noarchive); sign in to read it")
+            Message("its site asks that no captures of this page are shown (noarchive); sign in to read it")
         )
 
 

@@ -52,7 +52,10 @@ class CaptureYear:
 
 @dataclass(frozen=True, slots=True)
 class CaptureCalendar:
-    """Captures of a page in one year; `day` is the day whose captures are listed, empty for none."""
+    """Captures of a page in one year; `day` is the day whose captures are listed, empty for none.
+
+    `months` has the weeks of each month, from Monday; 0 stands for days of other months.
+    """
 
     url: str
     collection: str
@@ -60,15 +63,12 @@ class CaptureCalendar:
     day: str
     years: tuple[CaptureYear, ...]
     days: tuple[CaptureDay, ...]
+    months: tuple[list[list[int]], ...]
 
     def day_of(self, month: int, day: int) -> CaptureDay | None:
         """Return the captures of a day of the year."""
         name = f"{self.year:04d}-{month:02d}-{day:02d}"
         return next((each for each in self.days if each.day == name), None)
-
-    def weeks(self, month: int) -> list[list[int]]:
-        """Return the weeks of a month, from Monday; 0 stands for days of other months."""
-        return Calendar().monthdayscalendar(self.year, month)
 
     @property
     def chosen(self) -> CaptureDay | None:
@@ -116,4 +116,5 @@ def make_calendar(
         if int(name[:4]) == shown
     )
     years = tuple(CaptureYear(each, counts[each]) for each in sorted(counts))
-    return CaptureCalendar(url, collection, shown, day, years, days)
+    months = tuple(Calendar().monthdayscalendar(shown, month) for month in range(1, 13))
+    return CaptureCalendar(url, collection, shown, day, years, days, months)

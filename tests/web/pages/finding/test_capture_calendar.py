@@ -29,7 +29,7 @@ def test_captures_are_arranged_by_year_and_day() -> None:
     assert [each.is_version for each in found.chosen.captures] == [False, True]
     assert found.day_of(11, 4) is not None
     assert found.day_of(11, 5) is None
-    assert found.weeks(2)[0] == [0, 0, 0, 0, 0, 1, 2], "February 2025 begins on a Saturday"
+    assert found.months[1][0] == [0, 0, 0, 0, 0, 1, 2], "February 2025 begins on a Saturday"
     assert make_calendar("http://a.test/", "main", visits, 2024, "", 0.0).days[0].day == "2024-12-31"
 
 
