@@ -117,7 +117,7 @@ WITH of_run AS (
     WHERE kind NOT IN ('robots', 'probe') AND hash(url) % {slices} = {slice}
 )"""
 _IN_RUNS = (
-    _OF_RUN
+    _OF_RUN  # noqa: S608  # our own text
     + """, last AS (
     SELECT run, key, arg_max(there, started) AS there, arg_max(outcome, started) AS outcome,
         arg_max(content, started) FILTER (has_content AND there) AS content
@@ -137,7 +137,7 @@ _IN_RUNS = (
         NOT there AND outcome NOT IN ('404', '410', 'gone') AND NOT outcome LIKE '3__' AS is_failed
     FROM compared
 )
-"""  # our own text
+"""
 )
 """Requests with their runs, and the last answer of each URL in each run beside the runs before.
 
@@ -210,7 +210,8 @@ def run_detail(root: Root, collection: str, number: int, now_s: float, part: Run
 
 def _summarize(source: Source, runs: Sequence[RunRecord], now_s: float) -> list[RunSummary]:
     _add_runs(source, runs)
-    counts, sizes = defaultdict(lambda: [0] * 5), defaultdict(lambda: [0] * 3)
+    counts: dict[float, list[int]] = defaultdict(lambda: [0] * 5)
+    sizes: dict[float, list[int]] = defaultdict(lambda: [0] * 3)
     for index, slices in _slices(source):
         for totals, sql in ((counts, _COUNTS), (sizes, _SIZES)):
             for number, *values in source.log.query(sql.format(slices=slices, slice=index)).rows:
