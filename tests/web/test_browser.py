@@ -185,7 +185,7 @@ def test_menus_of_narrow_screens_are_opened(live: Live, browser: Browser, script
     assert page.is_visible("text=Sign out")
     until(lambda: not page.is_visible("summary"), "the menus are laid out for the wider screen")
     page.set_viewport_size(size)
-    for address, shown, last in (("/lab", "Of the lab", "Reproduce"), ("/settings/users", "Users", "Changes")):
+    for address, shown, last in (("/lab", "Lab pages", "Reproduce"), ("/settings/users", "Users", "Changes")):
         page.goto(address)
         assert page.locator("nav.sub summary").inner_text() == shown
         assert not page.is_visible(f"nav.sub li >> text={last}")
