@@ -139,7 +139,7 @@ def _find_axes(sample: Sequence[Bag], stems: Sequence[str], most: int, random: n
     if len(idfs) < 3:
         return None
     names = [""] * len(idfs)
-    for number in np.flatnonzero(columns >= 0):
+    for number in np.flatnonzero(columns >= 0).tolist():
         names[columns[number]] = stems[number]
     # Fewer axes than rows and columns.
     most = min(most, len(idfs) - 1, len(sample) - 1)
@@ -281,14 +281,16 @@ def _bm25(bags: Sequence[Bag], columns: Ids, idfs: Singles, asked: Ids) -> Calla
     norms = K1 * (1 - B + B * lengths / max(lengths.mean(), 1.0))
     is_asked = np.zeros(len(idfs), bool)
     is_asked[asked] = True
-    rows, at, counts = (each[is_asked[at]] for each in (rows, at, counts))
+    chosen = is_asked[at]
+    rows, at, counts = rows[chosen], at[chosen], counts[chosen]
     values = idfs[at] * counts * (K1 + 1) / (counts + norms[rows])
     by_column = np.argsort(at, kind="stable")
     starts = np.searchsorted(at[by_column], np.arange(len(idfs) + 1))
 
     def score(stems: Ids) -> Floats:
         of_them = np.concatenate([by_column[starts[stem] : starts[stem + 1]] for stem in stems])
-        return np.bincount(rows[of_them], values[of_them], minlength=len(bags))
+        scores: Floats = np.bincount(rows[of_them], values[of_them], minlength=len(bags)).astype(np.float64)
+        return scores
 
     return score
 
