@@ -69,7 +69,11 @@ class RenderKind(msgspec.Struct, array_like=True):
         if self.verdict is not RenderVerdict.STATIC:
             return True
         self.skipped += 1
-        return self.skipped > self.skips or now_s - self.tried_s > RETRY_S
+        if self.skipped <= self.skips and now_s - self.tried_s <= RETRY_S:
+            return False
+        # This page is the trial; others do not wait for it.
+        self.skipped, self.tried_s = 0, now_s
+        return True
 
     def note_gain(self, words: int, links: int, added: list[int], now_s: float) -> None:
         """Learn from a page that was rendered."""

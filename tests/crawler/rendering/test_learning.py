@@ -61,7 +61,7 @@ def test_a_kind_whose_pages_bring_nothing_new_any_more_is_not_rendered_any_more(
 def test_a_kind_is_tried_again_after_some_pages_twice_as_many_each_time_and_after_a_week() -> None:
     each = kind()
     each.note_gain(0, 0, [], 1.0)
-    assert [each.is_wanted(2.0) for _ in range(FIRST_SKIP + 1)] == [False] * FIRST_SKIP + [True]
+    assert [each.is_wanted(2.0) for _ in range(FIRST_SKIP + 2)] == [*[False] * FIRST_SKIP, True, False]
     each.note_gain(0, 0, [], 3.0)
     assert [each.is_wanted(4.0) for _ in range(2 * FIRST_SKIP + 1)].index(True) == 2 * FIRST_SKIP
     each.note_gain(0, 0, [], 5.0)
