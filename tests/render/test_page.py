@@ -12,9 +12,8 @@ from teia.clock import WallClock
 from teia.render.browser import Browser, BrowserLimits, find_walls
 from teia.render.page import BrowserAnswer, PageLimits, RenderedPage, render_page
 from teia.render.program import find_browser
+from tests.conftest import missing
 from tests.waiting import until
-
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium")
 
 MEMORY = 400 * 2**20
 PAGES = {
@@ -32,6 +31,12 @@ PAGES = {
     "many": "<p>before</p><script>for (let i = 0; i < 10000; i++) fetch('/data?' + i).catch(() => 0)</script>",
 }
 LONG = frozenset({"endless", "grows", "many"})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def chromium() -> None:
+    if find_browser() is None:
+        missing("chromium-headless-shell is not installed")
 
 
 class Pages:

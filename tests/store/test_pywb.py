@@ -113,9 +113,10 @@ def test_a_page_that_was_never_stored_is_not_found(replay: tuple[Path, str]) -> 
         urllib.request.urlopen(f"{replay[1]}/2id_/http://nowhere.test/", timeout=30)
 
 
-@pytest.mark.skipif(find_browser() is None, reason="no Chromium")
 def test_a_rendered_page_replays_with_its_text(wayback: str, tmp_path: Path) -> None:
     """A browser runs the page's scripts again, and finds their requests in the archive."""
+    if find_browser() is None:
+        missing("chromium-headless-shell is not installed")
     site = styled_site({"single": 1})
     files = {
         path: WorldAnswer(200, f"Content-Type: {kind}\r\n".encode(), body) for path, (kind, body) in site.files.items()

@@ -27,14 +27,10 @@ from teia.indexer.open_search import CollectionSearch
 from teia.render.program import find_browser
 from teia.store.root import open_root
 from teia.transfer.audits import AuditKind, audit
-from tests.conftest import ROOT
+from tests.conftest import ROOT, missing
 from tests.crawler.rendering.script_webs import StyledSite, styled_site
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(580),
-    pytest.mark.skipif(find_browser() is None, reason="no Chromium"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(580)]
 
 SIXTY = {"static": 20, "single": 8, "scroll": 6, "click": 6, "line": 10, "broken": 10}
 PYTHON_DOC = Path("/usr/share/doc/python3.11/html")
@@ -62,6 +58,12 @@ http {{
     }}
 }}
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def chromium() -> None:
+    if find_browser() is None:
+        missing("chromium-headless-shell is not installed")
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,18 @@ from teia.store.reader import file_records
 from teia.store.root import open_root
 from teia.transfer.audits import AuditKind, audit
 from teia.views.alerts import Disk, find_alerts
+from tests.conftest import missing
 from tests.crawler.rendering.script_webs import StyledSite, filler, styled_site
 from tests.crawler.webs import Crawled, Page, ScriptedWeb, crawl_web, html, robots
 from tests.indexer.test_open_search import follow
 
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium")
-
 FEW = {"static": 2, "single": 2, "scroll": 1, "click": 2, "line": 3, "broken": 2}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def chromium() -> None:
+    if find_browser() is None:
+        missing("chromium-headless-shell is not installed")
 
 
 def pages_of(site: StyledSite) -> dict[str, Page]:
