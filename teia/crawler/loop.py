@@ -257,6 +257,7 @@ class Crawler:
             if queue.prerequisites and compiled.blocks(f"http://{queue.host}/"):
                 self._robots.awaited.difference_update(request.origin for request in queue.prerequisites)
                 queue.prerequisites.clear()
+                crawl.refuse_page_requests(queue)
 
     def _dispatch_soon(self) -> None:
         self._is_dispatch_planned = False
@@ -295,6 +296,9 @@ class Crawler:
                 break
             if item.purpose == "robots" and not item.hops and crawl.budgets.exhausted(queue, crawl.config.limits):
                 self._drop_robots_request(queue)
+                continue
+            if item.purpose == RENDER and (crawl.rendering is None or not crawl.rendering.is_awaited(item.url)):
+                queue.pop()  # its page has ended
                 continue
             if not crawl.may_start(queue, item):
                 crawl.hold(queue)
@@ -677,9 +681,6 @@ class Crawler:
         self._stopping = True
         for crawl in self.crawls:
             crawl.wind_up()
-            for visit in () if crawl.rendering is None else crawl.rendering.abandon():
-                self._unread += 1
-                crawl.forget(visit)
             self._submit_released(crawl)
         # 1. Requests under way end, or are cut off.
         await self._commit_while(lambda: self._fetcher.in_flight > 0, lambda: self._grace_s)
@@ -725,6 +726,7 @@ class Crawler:
 
     def _report_unfinished(self) -> None:
         """Report the work that a stop did not wait for; it is not lost, because uncommitted URLs are fetched again."""
+        self._unread += sum(crawl.unrendered for crawl in self.crawls)
         if self._unanswered or self._unread:
             _log.warning(
                 "stopped without waiting for %d requests in progress and %d pages that were not parsed yet; they are"

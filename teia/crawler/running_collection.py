@@ -129,6 +129,12 @@ class PageRendering(Protocol):
     def note_request(self, visit: ActiveVisit) -> None:
         """Take the answer to a request of a page."""
 
+    def is_awaited(self, url: str) -> bool:
+        """Tell whether a page waits for the answer to a request."""
+
+    def refuse_host(self, host: str) -> None:
+        """Fail the requests of pages to a host that gets none any more."""
+
     def load(self, host: str, records: list[bytes]) -> None:
         """Take what earlier runs have learnt about a host."""
 
@@ -139,7 +145,7 @@ class PageRendering(Protocol):
         """Use the settings that the crawl has now."""
 
     def abandon(self) -> list[ActiveVisit]:
-        """Give up all pages that wait, because the crawl ends."""
+        """Give up all pages that wait, because the crawl ends; those that are read again are not among them."""
 
 
 class Crawl:
@@ -206,6 +212,8 @@ class Crawl:
         """Reason why no page can be rendered, though the settings want it."""
         self.rendering: PageRendering | None = None
         """The rendering of pages, if the settings want it and a browser is installed."""
+        self.unrendered = 0
+        """Number of pages whose rendering the end of the crawl has cut off; they are requested again."""
 
     # -- beginning and end ---------------------------------------------------------------------------------
 
@@ -257,15 +265,24 @@ class Crawl:
     def end(self) -> None:
         if self.state.is_active:
             self.state = CrawlState.STOPPED
+        self._abandon_rendering()
+
+    def _abandon_rendering(self) -> None:
+        """Give up the pages that are being rendered: their requests would be refused, and their texts be wrong."""
+        for visit in () if self.rendering is None else self.rendering.abandon():
+            self.unrendered += 1
+            self.forget(visit)
 
     def fail(self, error: TeiaError) -> None:
         """End because of an error that no retry in this run can fix; uncommitted visits are left to the next start."""
         self.failure = error
         self.state, self.paused_why, self.waits_for = CrawlState.STOPPED, message_of(error), None
+        self._abandon_rendering()
 
     def wind_up(self) -> None:
         """Start and plan nothing more; from now on a commit only stores results."""
         self.is_winding_up = self.committer.is_winding_up = True
+        self._abandon_rendering()
         if self.content_seen is not None:
             self.content_seen.release_all()
 
@@ -283,6 +300,7 @@ class Crawl:
             limits.pages and self.counts.pages >= limits.pages
         ):
             self.state = CrawlState.LIMIT
+            self._abandon_rendering()
         elif self.state is CrawlState.RUNNING and self.is_done:
             self.state = CrawlState.FINISHED
 
@@ -378,6 +396,12 @@ class Crawl:
         """Park a host for this run; its URLs stay queued with the reason."""
         queue.parked = why
         self._parked.append((queue, why))
+        self.refuse_page_requests(queue)
+
+    def refuse_page_requests(self, queue: HostQueue) -> None:
+        """Fail the requests of pages that are being rendered to a host that gets none any more."""
+        if self.rendering is not None:
+            self.rendering.refuse_host(queue.host)
 
     def note_answer(self, visit: ActiveVisit, address: DelayTarget, now: float) -> None:
         """Count a host's cost and its consecutive failures."""

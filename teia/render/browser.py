@@ -30,7 +30,7 @@ from typing import Self
 
 from teia.errors import TeiaError
 from teia.lib.child_process import DEVNULL, PIPE, ChildProcess
-from teia.render.devtools import BrowserGone, DevTools
+from teia.render.devtools import BrowserGone, CommandFailed, DevTools
 
 FOLDER = "teia-browser-"
 START_S = 30.0
@@ -167,6 +167,15 @@ class Browser:
         return self._process is not None and self._process.status is None and not self.devtools.closed.done()
 
     async def _start(self) -> None:
+        try:
+            await self._start_process()
+            async with asyncio.timeout(START_S):
+                await self.devtools.send("Browser.getVersion")
+        except (OSError, TimeoutError, BrowserGone, CommandFailed) as error:
+            raise NoBrowser(f"{self._program} does not start: {str(error) or type(error).__name__}") from error
+        self._watcher = asyncio.create_task(self._watch_memory())
+
+    async def _start_process(self) -> None:
         walls = await asyncio.to_thread(find_walls)
         parent = _temporary_folder(walls)
         await asyncio.to_thread(_remove_leftovers, parent)
@@ -184,18 +193,12 @@ class Browser:
             f"--js-flags=--max-old-space-size={heap_mb}", *(() if walls.has_sandbox else ("--no-sandbox",)),
         ]  # fmt: skip
         environment = {"PATH": os.environ.get("PATH", ""), "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8"}
-        try:
-            self._process = ChildProcess(
-                command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, own_session=True, env=environment, nice=LOW_PRIORITY
-            )
-            self.devtools = DevTools()
-            self._input = await self._process.connect_output(lambda: self.devtools)
-            self.devtools.attach(await self._process.connect_input())
-            async with asyncio.timeout(START_S):
-                await self.devtools.send("Browser.getVersion")
-        except (OSError, TimeoutError, BrowserGone) as error:
-            raise NoBrowser(f"{self._program} does not start: {str(error) or type(error).__name__}") from error
-        self._watcher = asyncio.create_task(self._watch_memory())
+        self._process = ChildProcess(
+            command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, own_session=True, env=environment, nice=LOW_PRIORITY
+        )
+        self.devtools = DevTools()
+        self._input = await self._process.connect_output(lambda: self.devtools)
+        self.devtools.attach(await self._process.connect_input())
 
     async def _end(self) -> None:
         if self._watcher is not None:

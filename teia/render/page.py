@@ -31,7 +31,7 @@ LOAD_MS, STEP_MS, ROUNDS = 5_000, 1_000, 3
 STARVATION = 10_000
 """Number of tasks of one virtual instant, after which time moves on all the same."""
 
-CLOSE_S, READ_S, CHECK_S = 5.0, 5.0, 0.2
+OPEN_S, CLOSE_S, READ_S, CHECK_S = 30.0, 5.0, 5.0, 0.2
 
 _GIF = base64.b64encode(
     bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b")
@@ -139,7 +139,7 @@ class _Page:
     async def run(self) -> None:
         try:
             try:
-                await self._open()
+                await self._open_in_time()
                 await self._work()
             except _OutOfTime:
                 await self._stop_scripts()
@@ -154,6 +154,15 @@ class _Page:
             for task in self._tasks:
                 task.cancel()
             await self._close()
+
+    async def _open_in_time(self) -> None:
+        try:
+            async with asyncio.timeout(OPEN_S):
+                await self._open()
+        except TimeoutError:
+            # It answers nothing, so it is of no use for other pages either.
+            self._devtools.close()
+            raise BrowserGone("the browser does not answer") from None
 
     async def _open(self) -> None:
         send = self._devtools.send

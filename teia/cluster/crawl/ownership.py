@@ -213,6 +213,7 @@ class NodeOwnership:
             assert self.analyzer is not None
             for queue in self.analyzer.finish_departure(leaving, moved):
                 self._crawl.queues.pop(queue.host, None)
+                self._crawl.refuse_page_requests(queue)
         # Not settled: the cell's next owner requests these URLs again.
         dropped, self.exchange.dropped = self.exchange.dropped, []
         for visit in dropped:

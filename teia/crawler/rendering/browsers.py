@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import cast
 
 from teia.clock import Clock
 from teia.lib.child_process import BackOff
@@ -28,7 +29,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class RenderJob:
-    """A page to be rendered. `decode` returns the answer that the crawler has of it; `done` gets the result."""
+    """A page to be rendered. `decode` returns the answer that the crawler has of it; `done` gets the result.
+
+    A page that is not wanted any more when its turn comes gets no result.
+    """
 
     url: str
     decode: Callable[[], BrowserAnswer]
@@ -36,6 +40,7 @@ class RenderJob:
     limits: PageLimits
     agent: str
     done: Callable[[RenderedPage], None]
+    is_wanted: Callable[[], bool] = lambda: True
 
 
 class Browsers:
@@ -73,16 +78,33 @@ class Browsers:
                 async with asyncio.timeout(IDLE_S):
                     job = await self._jobs.get()
             except TimeoutError:
-                break
+                if await self._has_ended():
+                    return
+                continue
             self._busy += 1
             try:
                 await self._render(job)
+            except Exception:  # noqa: BLE001  # it must not end the worker
+                _log.exception("the result of a rendered page could not be used: %s", job.url)
             finally:
                 self._busy -= 1
+
+    async def _has_ended(self) -> bool:
+        """End an idle worker, and the browser with the last one; False if a page came meanwhile."""
         if not self._busy and self._jobs.empty():
-            await self._end_browser()
+            try:
+                await self._end_browser()
+            except Exception:  # noqa: BLE001  # pages may come all the same
+                _log.exception("the browser could not be ended")
+        if not self._jobs.empty():
+            return False
+        # Here, not after the task: a page that comes between would find a worker that takes none.
+        self._workers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+        return True
 
     async def _render(self, job: RenderJob) -> None:
+        if not job.is_wanted():
+            return
         try:
             answer = await asyncio.to_thread(job.decode)
             result = await self._rendered(job, answer)

@@ -35,6 +35,11 @@ class RenderingOnDemand:
 
     def note_request(self, visit: ActiveVisit) -> None: ...
 
+    def is_awaited(self, url: str) -> bool:  # noqa: ARG002
+        return False
+
+    def refuse_host(self, host: str) -> None: ...
+
     def apply_settings(self) -> None: ...
 
     def abandon(self) -> list[ActiveVisit]:

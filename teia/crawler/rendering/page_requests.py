@@ -22,7 +22,7 @@ from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import BY_REQUISITE
 from teia.parse.headers import parse_head
 from teia.render.page import BrowserAnswer
-from teia.urls import key_of, resolve
+from teia.urls import host_of, key_of, resolve
 
 MAX_BYTES = 64 * 2**20
 MAX_AGE_S, FAILURE_AGE_S = 3_600.0, 60.0
@@ -32,6 +32,14 @@ ENTRY_BYTES = 500
 MAX_URL_CHARS = 4_096
 
 
+@dataclasses.dataclass(slots=True, eq=False)
+class _AwaitedAnswer:
+    """An answer that is awaited, and the number of pages that wait for it."""
+
+    answer: asyncio.Future[BrowserAnswer | None]
+    pages: int = 0
+
+
 class PageRequests:
     """Requests of one collection's pages. `admit` tells whether a URL may be requested, `queue` queues a request."""
 
@@ -39,7 +47,7 @@ class PageRequests:
         self._clock, self._admit, self._queue = clock, admit, queue
         self._known: OrderedDict[str, tuple[float, BrowserAnswer | None]] = OrderedDict()
         self._bytes = 0
-        self._awaited: dict[str, asyncio.Future[BrowserAnswer | None]] = {}
+        self._awaited: dict[str, _AwaitedAnswer] = {}
 
     async def fetch(self, url: str) -> BrowserAnswer | None:
         """Fetch a URL for a page; None if it may not be fetched, or could not be."""
@@ -53,11 +61,27 @@ class PageRequests:
             return known[1]
         awaited = self._awaited.get(canonical)
         if awaited is None:
-            awaited = self._awaited[canonical] = asyncio.get_running_loop().create_future()
+            awaited = self._awaited[canonical] = _AwaitedAnswer(asyncio.get_running_loop().create_future())
             # Not the key of the URL: this answer is no visit of a page.
             key = key_of(f"{canonical} {RENDER}")
             self._queue(QueuedUrl(canonical, key, -1, 0, 0, self._clock.now_s(), found_by=BY_REQUISITE, purpose=RENDER))
-        return await asyncio.shield(awaited)
+        awaited.pages += 1
+        try:
+            return await asyncio.shield(awaited.answer)
+        finally:
+            awaited.pages -= 1
+            # The page was ended. If nobody else waits, the loop drops the request, unless it was sent.
+            if not awaited.pages and self._awaited.get(canonical) is awaited:
+                del self._awaited[canonical]
+
+    def is_awaited(self, url: str) -> bool:
+        """Tell whether a page waits for the answer to a request."""
+        return url in self._awaited
+
+    def refuse_host(self, host: str) -> None:
+        """Fail the requests to a host that gets none any more."""
+        for url in [each for each in self._awaited if host_of(each) == host]:
+            self._answer(url, None)
 
     def note_end(self, visit: ActiveVisit) -> None:
         """Take the answer of a request; the commit needs its body no more. A lost one is sent again, once."""
@@ -71,10 +95,13 @@ class PageRequests:
             answer = BrowserAnswer(fetched.status, headers.fields, result.payload)
         if result is not None:
             visit.result = replace(result, payload=b"")
-        awaited = self._awaited.pop(url, None)
-        if awaited is not None and not awaited.done():
-            awaited.set_result(answer)
+        self._answer(url, answer)
         self._remember(url, answer)
+
+    def _answer(self, url: str, answer: BrowserAnswer | None) -> None:
+        awaited = self._awaited.pop(url, None)
+        if awaited is not None and not awaited.answer.done():
+            awaited.answer.set_result(answer)
 
     def _remember(self, url: str, answer: BrowserAnswer | None) -> None:
         _, before = self._known.pop(url, (0.0, None))
@@ -86,10 +113,8 @@ class PageRequests:
 
     def give_up(self) -> None:
         """Fail all requests that were not answered, because the crawl ends."""
-        for awaited in self._awaited.values():
-            if not awaited.done():
-                awaited.set_result(None)
-        self._awaited.clear()
+        for url in list(self._awaited):
+            self._answer(url, None)
 
 
 def _size(answer: BrowserAnswer | None) -> int:

@@ -85,6 +85,8 @@ class Rendering:
         """Number of trials under way, by host and scripts; further kinds with these scripts wait for them."""
         self._after_trials: defaultdict[tuple[str, int], list[ActiveVisit]] = defaultdict(list)
         self._under_way: dict[ActiveVisit, RenderKind | None] = {}
+        self._rereads: set[ActiveVisit] = set()
+        """Pages under way that a parse child reads again: a stop waits for them."""
         self._of_host: Counter[str] = Counter()
         self._bytes = 0
         self.counts = RenderCounts()
@@ -122,6 +124,16 @@ class Rendering:
             if kind is not None and kind.verdict is RenderVerdict.RENDERED:
                 _keep_capture(visit, "the budget of the run is used up")
             return False
+        if self._crawl.is_ending:
+            is_needed = (
+                mode == "always"
+                or result.signs.is_empty
+                or (kind is not None and kind.verdict is RenderVerdict.RENDERED)
+            )
+            if is_needed:  # it is fetched again in the next run
+                self._crawl.unrendered += 1
+                self._crawl.forget(visit)
+            return is_needed
         visit.static = result
         self._under_way[visit] = kind
         self._of_host[visit.queue.host] += 1
@@ -183,6 +195,7 @@ class Rendering:
                 self._limits,
                 user_agent(config.courtesy),
                 partial(self._handle_rendered, visit),
+                lambda: visit in self._under_way,
             )
         )
 
@@ -194,6 +207,7 @@ class Rendering:
             self._handle_failure(visit, page.error)
             return
         document = RenderedDocument(page.document, self._clock.now_s(), page.requests, page.leads_to)
+        self._rereads.add(visit)
         self._reread(self._crawl, visit, document)
 
     def _handle_failure(self, visit: ActiveVisit, why: str) -> None:
@@ -213,7 +227,7 @@ class Rendering:
 
     def note_read(self, visit: ActiveVisit, result: ReadResult | None) -> None:
         """Learn from a page that was rendered and read again; None if that killed its parse child."""
-        kind = self._under_way.get(visit)
+        kind = self._under_way[visit]
         if result is None or result.gain is None:
             self._handle_failure(visit, "the document cannot be read")
             return
@@ -229,6 +243,7 @@ class Rendering:
     def _end(self, visit: ActiveVisit, kind: RenderKind | None) -> None:
         """Count a page out; its commit stores what was learnt."""
         del self._under_way[visit]
+        self._rereads.discard(visit)
         self._of_host[visit.queue.host] -= 1
         if not self._of_host[visit.queue.host]:
             del self._of_host[visit.queue.host]
@@ -265,8 +280,11 @@ class Rendering:
 
     def _may_request(self, url: str) -> bool:
         """Tell whether a page may request a URL: the scope of requisites, and a host of this machine."""
-        crawl = self._crawl
-        if crawl.is_ending or not crawl.ownership.owns(host_of(url)) or trap_of(url, crawl.config.limits) is not None:
+        crawl, host = self._crawl, host_of(url)
+        queue = crawl.queues.get(host)
+        if crawl.is_ending or not crawl.ownership.owns(host) or (queue is not None and queue.parked):
+            return False
+        if trap_of(url, crawl.config.limits) is not None:
             return False
         return crawl.compiled.wants_link(url, 0, BY_REQUISITE)
 
@@ -274,15 +292,25 @@ class Rendering:
         """Take the answer to a request of a page."""
         self.requests.note_end(visit)
 
+    def is_awaited(self, url: str) -> bool:
+        """Tell whether a page waits for the answer to a request."""
+        return self.requests.is_awaited(url)
+
+    def refuse_host(self, host: str) -> None:
+        """Fail the requests of pages to a host that gets none any more."""
+        self.requests.refuse_host(host)
+
     def abandon(self) -> list[ActiveVisit]:
-        """Give up all pages that wait, because the crawl ends; they are fetched again in the next run."""
-        visits = list(self._under_way)
-        self._under_way.clear()
+        """Give up all pages that wait, because the crawl ends; they are fetched again in the next run.
+
+        Those that a parse child reads again end as usual: their texts are complete.
+        """
+        visits = [visit for visit in self._under_way if visit not in self._rereads]
         self._trials.clear()
         self._open_trials.clear()
         self._after_trials.clear()
-        self._of_host.clear()
-        self._bytes = 0
+        for visit in visits:
+            self._end(visit, None)
         self.requests.give_up()
         return visits
 

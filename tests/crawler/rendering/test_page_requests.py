@@ -112,3 +112,32 @@ def test_the_commit_does_not_keep_bodies_and_the_end_of_a_crawl_fails_what_waits
         assert visit.result.payload == b""
 
     asyncio.run(scenario())
+
+
+def test_a_host_that_gets_no_requests_any_more_answers_nothing() -> None:
+    async def scenario() -> None:
+        loop = Loop()
+        here, there = (asyncio.ensure_future(loop.requests.fetch(url)) for url in (APP, "http://b.test/"))
+        await asyncio.sleep(0)
+        loop.requests.refuse_host("a.test")
+        assert await here is None
+        assert not there.done()
+        loop.requests.give_up()
+        assert await there is None
+
+    asyncio.run(scenario())
+
+
+def test_a_request_is_awaited_until_the_last_page_that_wants_it_has_ended() -> None:
+    async def scenario() -> None:
+        loop = Loop()
+        pages = [asyncio.ensure_future(loop.requests.fetch(APP)) for _ in range(2)]
+        await asyncio.sleep(0)
+        for page in pages:
+            assert loop.requests.is_awaited(APP)
+            page.cancel()
+            await asyncio.gather(page, return_exceptions=True)
+        assert not loop.requests.is_awaited(APP)
+        assert await loop.fetch(APP) is not None  # a later page has it requested again
+
+    asyncio.run(scenario())
