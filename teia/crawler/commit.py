@@ -475,8 +475,7 @@ class Committer:
 
                 page = (visit.queue.host_id, visit.item.key)
                 store_sketch(cell.frontier, visit.queue.host, page, visit.result.sketch)
-            if self.renders:
-                self._note_form(cell, visit)
+            self._note_form(cell, visit)
 
     @staticmethod
     def _note_form(cell: Cell, visit: ActiveVisit) -> None:
@@ -508,7 +507,7 @@ class Committer:
         )
         if not item.visits:
             return settled
-        if self.renders and visit.result is not None and settled.page is not None and settled.page.status < 300:
+        if visit.result is not None and settled.page is not None and settled.page.status < 300:
             row_key = (slot_of(site_of(queue.host)), queue.host_id, item.key)
             if renderings.is_rendered(cell.frontier, row_key) != visit.result.is_rendered:
                 # The two forms of a page differ, whether it has changed or not.
@@ -753,7 +752,15 @@ class Committer:
             items = drop_conditions(cell.frontier, queue.host, queue.host_id, items)
         in_memory = queue.loaded  # their captures were checked when they were read into the buffer
         checked = [item if item.key in in_memory else cell.with_readable_capture(item) for item in items]
+        if self.renders:
+            checked = [self._with_form(cell, queue, item) if item.visits else item for item in checked]
         return checked, due_s
+
+    @staticmethod
+    def _with_form(cell: Cell, queue: HostQueue, item: QueuedUrl) -> QueuedUrl:
+        """Return a known page with the form in which its last capture was read."""
+        row_key = (slot_of(site_of(queue.host)), queue.host_id, item.key)
+        return replace(item, is_rendered=True) if renderings.is_rendered(cell.frontier, row_key) else item
 
 
 def runs_of(visits: Iterable[ActiveVisit]) -> Iterator[list[ActiveVisit]]:

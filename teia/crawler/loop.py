@@ -43,7 +43,7 @@ from teia.crawler.verdicts import needs_resend, retry_after_s, task_for, verdict
 from teia.crawler.visit import RENDER, ActiveVisit
 from teia.errors import DiskFull, StoreError, TeiaError
 from teia.fetch.destination import Destination, Destinations
-from teia.fetch.fetcher import Fetcher, FetchRequest
+from teia.fetch.fetcher import ACCEPT, Fetcher, FetchRequest
 from teia.fetch.robots import RobotsRules
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.host_rules import merge_courtesy
@@ -415,6 +415,7 @@ class Crawler:
             item.etag or None,
             item.last_modified or None,
             limits.robots_bytes if is_robots else limits.body_bytes,
+            accept="*/*" if item.purpose == RENDER else ACCEPT,
             user_agent=other_user_agent(crawl.config.courtesy) if item.purpose == AS_OTHER else "",
         )
         self._fetcher.start(request, partial(self._handle_fetched, crawl, visit))

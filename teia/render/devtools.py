@@ -1,7 +1,8 @@
 """The DevTools protocol over two pipes: commands with answers, and events.
 
 Messages are JSON objects that end with a zero octet. The browser has just run a hostile page, so a message that cannot
-be read, or that is too long, ends the connection.
+be read ends the connection. One that is too long, such as a request with a body of many megabytes, is left out: its
+page waits for it in vain, and no other page does.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class DevTools(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._is_skipping = False
         self._answers: dict[int, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
         self._listeners: dict[str, Event] = {}
         self._last_id = 0
@@ -90,11 +92,15 @@ class DevTools(asyncio.Protocol):
     # -- asyncio.Protocol ----------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        if self._is_skipping:
+            _, end, data = data.partition(b"\0")
+            self._is_skipping = not end
         self._buffer += data
         # Only the new octets can hold the end of a message.
         if b"\0" not in data:
             if len(self._buffer) > MAX_MESSAGE_BYTES:
-                self.close()
+                self._buffer.clear()
+                self._is_skipping = True
             return
         *messages, rest = bytes(self._buffer).split(b"\0")
         self._buffer = bytearray(rest)

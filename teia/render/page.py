@@ -44,7 +44,8 @@ _HOP_HEADERS = frozenset({
 
 _CRASHES = frozenset({"Inspector.targetCrashed", "Target.targetCrashed", "Inspector.detached"})
 _EMPTY = {"Image": ("image/gif", _GIF), "Stylesheet": ("text/css", "")}
-_FETCHED = frozenset({"Document", "Script", "XHR", "Fetch", "Other", "TextTrack", "Manifest"})
+_DATA = frozenset({"XHR", "Fetch"})
+_FETCHED = frozenset({"Script", "Other", "TextTrack", "Manifest"}) | _DATA
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,11 @@ class BrowserAnswer:
     body: bytes
 
 
-FetchForPage = Callable[[str], Awaitable[BrowserAnswer | None]]
-"""Function that fetches a URL for a page; None if it may not be fetched, or could not be."""
+FetchForPage = Callable[[str, bool], Awaitable[BrowserAnswer | None]]
+"""Function that fetches a URL for a page; None if it may not be fetched, or could not be.
+
+The second argument tells that a script fetches data, which differs from visit to visit, unlike the scripts themselves.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,8 @@ class PageLimits:
 class RenderedPage:
     """The document that the scripts made, the URLs the page requested, and those it would have led to.
 
-    `error` is empty, or the reason why there is no document. `cut` names a limit that ended the page's work.
+    `error` is empty, or the reason why there is no document; `is_blameless`: it says nothing about the page. `cut`
+    names a limit that ended the page's work.
     """
 
     document: bytes = b""
@@ -87,6 +92,7 @@ class RenderedPage:
     refused: int = 0
     leads_to: list[str] = field(default_factory=list)
     error: str = ""
+    is_blameless: bool = False
     cut: str = ""
     seconds: float = 0.0
 
@@ -125,7 +131,7 @@ class _Page:
         self._url, self._answer, self._fetch = url, answer, fetch
         self._limits, self._clock, self._agent = limits, clock, agent
         self.result = RenderedPage()
-        self._session = self._context = ""
+        self._session = self._context = self._frame = ""
         self._is_loaded = False
         self._crashed = asyncio.get_running_loop().create_future()
         self._expired: asyncio.Event = asyncio.Event()
@@ -170,7 +176,8 @@ class _Page:
         self._context = context["browserContextId"]
         await send("Browser.setDownloadBehavior", behavior="deny", browserContextId=self._context)
         target = await send("Target.createTarget", url="about:blank", browserContextId=self._context)
-        attached = await send("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+        self._frame = target["targetId"]  # which is the identifier of its main frame too
+        attached = await send("Target.attachToTarget", targetId=self._frame, flatten=True)
         self._session = attached["sessionId"]
         self._devtools.listen(self._session, self._on_event)
         self._prepare_session(self._session)
@@ -370,17 +377,17 @@ class _Page:
         request, number = parameters["request"], parameters["requestId"]
         url, kind = str(request["url"]).partition("#")[0], parameters.get("resourceType", "Other")
         self._paused += 1
-        is_own_frame = kind == "Document" and session == self._session
-        if request["method"] != "GET" or self.result.cut or self._paused > self._limits.paused_requests:
-            self._refuse(session, number)
-        elif is_own_frame and url == self._url and not self._is_loaded:
+        is_page, is_get = kind == "Document" and parameters.get("frameId") == self._frame, request["method"] == "GET"
+        if is_page and is_get and url == self._url and not self._is_loaded:
             self._fulfil(session, number, self._answer)
-        elif is_own_frame:
-            # Frames are pages of their own; a page that leads elsewhere is left where it is.
-            if len(self.result.leads_to) < 100:
+        elif kind == "Document":
+            # A page that leads elsewhere is left where it is; frames are pages of their own.
+            if is_page and is_get and len(self.result.leads_to) < 100:
                 self.result.leads_to.append(url)
             # A failure would replace the page by the browser's own error page.
             self._devtools.post("Fetch.fulfillRequest", session, requestId=number, responseCode=204)
+        elif not is_get or self.result.cut or self._paused > self._limits.paused_requests:
+            self._refuse(session, number)
         elif kind in _EMPTY:
             media_type, body = _EMPTY[kind]
             headers = [
@@ -393,11 +400,13 @@ class _Page:
         elif kind not in _FETCHED or not url.startswith(("http:", "https:")):
             self._refuse(session, number)
         else:
-            task = asyncio.get_running_loop().create_task(self._answer_from_crawler(session, number, url))
+            origin = str(request.get("headers", {}).get("Origin", ""))
+            answering = self._answer_from_crawler(session, number, url, origin, is_data=kind in _DATA)
+            task = asyncio.get_running_loop().create_task(answering)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _answer_from_crawler(self, session: str, number: str, url: str) -> None:
+    async def _answer_from_crawler(self, session: str, number: str, url: str, origin: str, *, is_data: bool) -> None:
         limits = self._limits
         if self._fetched >= limits.requests or self._received >= limits.body_bytes:
             self._refuse(session, number)
@@ -405,7 +414,7 @@ class _Page:
         self._fetched += 1
         self._note_pending(1)
         try:
-            answer = await self._fetch(url)
+            answer = await self._fetch(url, is_data)
         finally:
             self._note_pending(-1)
         if answer is None:
@@ -413,14 +422,19 @@ class _Page:
             return
         self.result.requests.append(url)
         self._received += len(answer.body)
-        self._fulfil(session, number, answer)
+        self._fulfil(session, number, answer, origin)
 
     def _refuse(self, session: str, number: str) -> None:
         self.result.refused += 1
         self._devtools.post("Fetch.failRequest", session, requestId=number, errorReason="BlockedByClient")
 
-    def _fulfil(self, session: str, number: str, answer: BrowserAnswer) -> None:
+    def _fulfil(self, session: str, number: str, answer: BrowserAnswer, origin: str = "") -> None:
         headers = [{"name": name, "value": value} for name, value in answer.headers if name.lower() not in _HOP_HEADERS]
+        if origin:
+            # The request was sent without an Origin, so its answer cannot name it; there are no secrets to protect.
+            headers = [each for each in headers if not each["name"].lower().startswith("access-control-allow-")]
+            headers.append({"name": "Access-Control-Allow-Origin", "value": origin})
+            headers.append({"name": "Access-Control-Allow-Credentials", "value": "true"})
         body = base64.b64encode(answer.body).decode()
         self._devtools.post(
             "Fetch.fulfillRequest", session, requestId=number, responseCode=answer.status, responseHeaders=headers,

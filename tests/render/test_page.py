@@ -26,6 +26,9 @@ PAGES = {
     "shadow": "<div id=d></div><script>d.attachShadow({mode: 'open'}).innerHTML = '<b>inside</b>'</script>",
     "sockets": "<script>document.body.append([typeof WebSocket, typeof RTCPeerConnection].join())</script>",
     "posts": "<script>fetch('/data', {method: 'POST'}).catch(() => document.body.append('refused'))</script>",
+    "posted": "<p>stays</p><form method=post action=/x></form><script>document.forms[0].submit()</script>",
+    "frames": "<p>outside</p><iframe src='/frames'></iframe><iframe src='/other'></iframe>",
+    "elsewhere": "<script>fetch('//other.test/data').then(a => a.text()).then(t => document.body.append(t))</script>",
     "endless": "<p>before</p><script>while (true) {}</script>",
     "grows": "<p>before</p><script>const a = []; while (true) a.push(new Uint8Array(1e7).fill(1))</script>",
     "many": "<p>before</p><script>for (let i = 0; i < 10000; i++) fetch('/data?' + i).catch(() => 0)</script>",
@@ -49,9 +52,9 @@ class Pages:
         self.interfaces: list[str] = []
         self.pid = 0
 
-    async def fetch(self, url: str) -> BrowserAnswer | None:
+    async def fetch(self, url: str, _is_data: bool) -> BrowserAnswer | None:
         self.requested.append(url)
-        path = url.removeprefix("http://h.test")
+        path = url.removeprefix("http://h.test").removeprefix("http://other.test")
         if path.startswith("/data"):
             return BrowserAnswer(200, [("Content-Type", "text/plain")], b"from the crawler")
         if path == "/moved":
@@ -116,7 +119,8 @@ def test_requests_are_answered_by_the_caller_alone(rendered: Pages) -> None:
     assert "from the crawler" in text_of(rendered, "fetch")
     assert "from the crawler" in text_of(rendered, "redirected")
     assert rendered.results["fetch"].requests == ["http://h.test/data"]
-    assert rendered.requested == ["http://h.test/data", "http://h.test/moved", "http://h.test/data"]
+    paths = [url for url in rendered.requested if url.startswith("http://h.test/")]
+    assert paths == ["http://h.test/data", "http://h.test/moved", "http://h.test/data"]
 
 
 def test_what_cannot_be_answered_fails_in_the_page(rendered: Pages) -> None:
@@ -132,6 +136,21 @@ def test_elements_that_show_more_are_clicked_and_what_a_click_replaced_is_kept(r
 def test_a_page_that_leads_elsewhere_is_left_where_it_is(rendered: Pages) -> None:
     assert "stays" in text_of(rendered, "leaves")
     assert rendered.results["leaves"].leads_to == ["http://h.test/other"]
+
+
+def test_a_form_that_a_script_sends_leaves_the_page_where_it_is(rendered: Pages) -> None:
+    assert "stays" in text_of(rendered, "posted")
+    assert rendered.results["posted"].leads_to == []
+
+
+def test_frames_are_neither_the_page_nor_places_where_it_leads(rendered: Pages) -> None:
+    assert "outside" in text_of(rendered, "frames")
+    assert rendered.results["frames"].leads_to == []
+    assert "http://h.test/other" not in rendered.requested
+
+
+def test_data_of_another_origin_is_shown(rendered: Pages) -> None:
+    assert "from the crawler" in text_of(rendered, "elsewhere")
 
 
 def test_shadow_roots_are_part_of_the_document_and_scripts_are_not(rendered: Pages) -> None:

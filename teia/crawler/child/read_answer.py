@@ -82,6 +82,7 @@ NO_RECORDS = Members(b"", (), ())
 
 _ANCHOR = LinkKind.ANCHOR
 MAX_ADDED = 256
+MIN_WORDS = 20
 """Number of hashes of words and links that a rendered document has added, for the comparison with other pages."""
 
 _RENDERED_TYPE = "text/html; charset=utf-8"
@@ -194,6 +195,8 @@ def _read_rendered(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult
     document = parse_document(task.url, _RENDERED_HEAD, rendered.document, compiled.options, compiled.processors)
     page = _rendered_page(task, compiled, parsed.page, document.page)
     gain = _gain(parsed.page, page)
+    if _has_lost_its_text(parsed.page, page):
+        return _result(task, compiled, parsed)
     if not gain.added:
         return replace(_result(task, compiled, parsed), gain=gain)
     shown = ParseResult(page, parsed.head, parsed.decoded, parsed.entries, document.failed, document.outline)
@@ -234,6 +237,13 @@ def _gain(received: Page, shown: Page) -> RenderGain:
     links = {link.url for link in shown.links if link.kind in {_ANCHOR, LinkKind.REFRESH}} - known
     added = sorted(zlib.crc32(each.encode("utf-8", "replace")) for each in (*words, *links))
     return RenderGain(len(words), len(links), added[:MAX_ADDED])
+
+
+def _has_lost_its_text(received: Page, shown: Page) -> bool:
+    """Tell whether scripts have replaced the text of a page by less, such as a message that they failed."""
+    before, after = _words(received.text), _words(shown.text)
+    lost = len(before - after)
+    return len(before) >= MIN_WORDS and lost > len(before) / 2 and lost > len(after - before)
 
 
 def _words(text: str) -> set[str]:

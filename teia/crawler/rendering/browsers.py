@@ -1,7 +1,8 @@
 """The browser that all collections of a crawler share, and the pages that are rendered in it.
 
 It is started with the first page and ended when no page has come for a while, or after some hundred pages. A browser
-that ends by itself costs one page at most: those that were open are rendered once more in the next one.
+that ends by itself costs one page at most: those that were open are rendered once more, each alone in a browser of its
+own.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import cast
 
@@ -23,7 +24,6 @@ IDLE_S = 30.0
 PAGES_PER_BROWSER = 500
 """Number of pages after which a browser is replaced, because long-lived browsers grow."""
 
-TRIES = 2
 _log = logging.getLogger(__name__)
 
 
@@ -52,7 +52,7 @@ class Browsers:
         self._jobs: asyncio.Queue[RenderJob] = asyncio.Queue()
         self._workers: set[asyncio.Task[None]] = set()
         self._browser: Browser | None = None
-        self._lock = asyncio.Lock()
+        self._lock, self._retry_lock = asyncio.Lock(), asyncio.Lock()
         self._stack: AsyncExitStack | None = None
         self._rendered_here = self._busy = 0
         self._back_off = BackOff(clock.ticks_s, 1.0, 300.0, 60.0)
@@ -63,6 +63,11 @@ class Browsers:
     def waiting(self) -> int:
         """Number of pages that wait or are being rendered."""
         return self._jobs.qsize() + self._busy
+
+    @property
+    def is_down(self) -> bool:
+        """True while no browser can be started."""
+        return bool(self.trouble) and self._back_off.left_s > 0
 
     def submit(self, job: RenderJob) -> None:
         self._jobs.put_nowait(job)
@@ -109,21 +114,21 @@ class Browsers:
             answer = await asyncio.to_thread(job.decode)
             result = await self._rendered(job, answer)
         except NoBrowser as error:
-            result = RenderedPage(error=str(error))
+            result = RenderedPage(error=str(error), is_blameless=True)
         except Exception as error:  # noqa: BLE001  # a hostile page costs itself, nothing else
             _log.exception("a page could not be rendered: %s", job.url)
             result = RenderedPage(error=type(error).__name__)
         job.done(result)
 
     async def _rendered(self, job: RenderJob, answer: BrowserAnswer) -> RenderedPage:
-        """Render a page; if the browser ends meanwhile, once more in the next one."""
-        for _ in range(TRIES):
-            browser = await self._running_browser()
-            self._rendered_here += 1
-            try:
-                return await render_page(browser, job.url, answer, job.fetch, job.limits, self._clock, job.agent)
-            except BrowserGone:
-                continue
+        """Render a page; if the browser ends meanwhile, once more and alone: another page may have ended it."""
+        browser = await self._running_browser()
+        self._rendered_here += 1
+        with suppress(BrowserGone):
+            return await render_page(browser, job.url, answer, job.fetch, job.limits, self._clock, job.agent)
+        async with self._retry_lock, Browser(self._program, self._limits) as own:
+            with suppress(BrowserGone):
+                return await render_page(own, job.url, answer, job.fetch, job.limits, self._clock, job.agent)
         return RenderedPage(error="the browser ended while it rendered the page")
 
     async def _running_browser(self) -> Browser:

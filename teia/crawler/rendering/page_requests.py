@@ -25,8 +25,8 @@ from teia.render.page import BrowserAnswer
 from teia.urls import host_of, key_of, resolve
 
 MAX_BYTES = 64 * 2**20
-MAX_AGE_S, FAILURE_AGE_S = 3_600.0, 60.0
-"""Memory for answers of a collection, and the times for which answers and failures are used."""
+MAX_AGE_S, SHORT_AGE_S = 3_600.0, 60.0
+"""Memory for answers of a collection, and the times for which they are used: scripts; and data, failures and errors."""
 
 ENTRY_BYTES = 500
 MAX_URL_CHARS = 4_096
@@ -49,13 +49,14 @@ class PageRequests:
         self._bytes = 0
         self._awaited: dict[str, _AwaitedAnswer] = {}
 
-    async def fetch(self, url: str) -> BrowserAnswer | None:
-        """Fetch a URL for a page; None if it may not be fetched, or could not be."""
+    async def fetch(self, url: str, is_data: bool = False) -> BrowserAnswer | None:
+        """Fetch a URL for a page; None if it may not be fetched, or could not be. `is_data`: it is no script."""
         canonical = resolve(url, url, ()) if len(url) <= MAX_URL_CHARS else None
         if canonical is None or not self._admit(canonical):
             return None
         known = self._known.get(canonical)
-        age_s = MAX_AGE_S if known is not None and known[1] is not None else FAILURE_AGE_S
+        is_lasting = known is not None and known[1] is not None and not is_data and not _is_error(known[1].status)
+        age_s = MAX_AGE_S if is_lasting else SHORT_AGE_S
         if known is not None and self._clock.ticks_s() - known[0] < age_s:
             self._known.move_to_end(canonical)
             return known[1]
@@ -96,7 +97,8 @@ class PageRequests:
         if result is not None:
             visit.result = replace(result, payload=b"")
         self._answer(url, answer)
-        self._remember(url, answer)
+        if answer is None or not _is_private(answer):
+            self._remember(url, answer)
 
     def _answer(self, url: str, answer: BrowserAnswer | None) -> None:
         awaited = self._awaited.pop(url, None)
@@ -115,6 +117,16 @@ class PageRequests:
         """Fail all requests that were not answered, because the crawl ends."""
         for url in list(self._awaited):
             self._answer(url, None)
+
+
+def _is_error(status: int) -> bool:
+    """Tell whether a status is that of a server which may answer soon."""
+    return status >= 500 or status in {408, 429}
+
+
+def _is_private(answer: BrowserAnswer) -> bool:
+    """Tell whether an answer may be used by nobody but the one who asked."""
+    return any(name.lower() == "cache-control" and "no-store" in value.lower() for name, value in answer.headers)
 
 
 def _size(answer: BrowserAnswer | None) -> int:

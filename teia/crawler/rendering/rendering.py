@@ -115,14 +115,18 @@ class Rendering:
         kind = None
         if mode == "auto":
             kind = self._kind_of(visit, result)
-            if kind is None or not kind.is_wanted(self._clock.now_s()):
-                if kind is not None and kind.is_failing and kind.gained:
+            if kind is None and not visit.item.is_rendered:
+                return False
+            if kind is not None and not kind.is_wanted(self._clock.now_s()):
+                if kind.is_failing:
                     _keep_capture(visit, "pages of its kind could not be rendered")
                 return False
+        if self._browsers.is_down:
+            _keep_capture(visit, self._browsers.trouble)
+            return False
         if self._settings.budget and self.counts.rendered >= self._settings.budget:
             self.counts.over_budget += 1
-            if kind is not None and kind.verdict is RenderVerdict.RENDERED:
-                _keep_capture(visit, "the budget of the run is used up")
+            _keep_capture(visit, "the budget of the run is used up")
             return False
         if self._crawl.is_ending:
             is_needed = (
@@ -204,24 +208,22 @@ class Rendering:
         if visit not in self._under_way:
             return  # the crawl has ended meanwhile
         if page.error:
-            self._handle_failure(visit, page.error)
+            self._handle_failure(visit, page.error, is_blameless=page.is_blameless)
             return
         document = RenderedDocument(page.document, self._clock.now_s(), page.requests, page.leads_to)
         self._rereads.add(visit)
         self._reread(self._crawl, visit, document)
 
-    def _handle_failure(self, visit: ActiveVisit, why: str) -> None:
-        """Continue with a page as it was received; a known page that is shown by scripts keeps its last capture."""
+    def _handle_failure(self, visit: ActiveVisit, why: str, *, is_blameless: bool = False) -> None:
+        """Continue with a page as it was received; one whose last capture was rendered keeps that."""
         kind, static = self._under_way[visit], visit.static
         assert static is not None
         self.counts.failed += 1
-        is_shown_by_scripts = kind is not None and kind.gained > 0
-        if kind is not None:
+        if kind is not None and not is_blameless:
             kind.note_failure(self._clock.now_s())
         self._end(visit, kind)
         visit.detail = f"not rendered: {why}"
-        if is_shown_by_scripts:
-            _keep_capture(visit, why)
+        _keep_capture(visit, why)
         self._accept(self._crawl, visit, static)
         self._decide_trial(kind)
 
@@ -229,7 +231,7 @@ class Rendering:
         """Learn from a page that was rendered and read again; None if that killed its parse child."""
         kind = self._under_way[visit]
         if result is None or result.gain is None:
-            self._handle_failure(visit, "the document cannot be read")
+            self._handle_failure(visit, "its document cannot be read, or has lost most of its text")
             return
         gain = result.gain
         self.counts.gained += result.is_rendered
@@ -269,8 +271,11 @@ class Rendering:
             static = visit.static
             assert static is not None
             own = self._under_way[visit] = self._kind_of(visit, static)
-            if own is not None and own.verdict is RenderVerdict.STATIC:
-                own.skipped += 1
+            if own is None or own.verdict is RenderVerdict.STATIC or self._browsers.is_down:
+                if own is not None and own.verdict is RenderVerdict.STATIC:
+                    own.skipped += 1
+                if own is None or own.is_failing or self._browsers.is_down:
+                    _keep_capture(visit, "pages of its kind could not be rendered")
                 self._end(visit, None)
                 self._accept(self._crawl, visit, static)
             else:
@@ -316,8 +321,8 @@ class Rendering:
 
 
 def _keep_capture(visit: ActiveVisit, why: str) -> None:
-    """Let a known page whose scripts show more keep its last capture: as received, it would lose its text."""
-    if visit.item.visits:
+    """Let a page whose last capture was rendered keep it: as received, it would lose its text."""
+    if visit.item.is_rendered:
         visit.outcome, visit.detail = Outcome.NOT_RENDERED, f"not rendered: {why}"
 
 

@@ -56,6 +56,7 @@ class QueuedUrl:
 
     `digest`, `captured_s`, `file` and `offset` are those of the record that holds its body, if it was visited before;
     `captured_url` is the URL of that record, if it is not the page's own. `simhash` is that of its last text, signed.
+    `is_rendered`: its last capture was read as its scripts showed it; looked up only where pages are rendered.
     """
 
     url: str
@@ -80,6 +81,7 @@ class QueuedUrl:
     origin: str = ""
     hint: Hint | None = None
     captured_url: str = ""
+    is_rendered: bool = False
 
 
 class CaptureLocation(NamedTuple):

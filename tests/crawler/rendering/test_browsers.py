@@ -9,6 +9,7 @@ import pytest
 
 from teia.clock import WallClock
 from teia.crawler.rendering.browsers import Browsers, RenderJob
+from teia.render.devtools import BrowserGone
 from teia.render.page import BrowserAnswer, FetchForPage, PageLimits, RenderedPage
 from teia.render.program import find_browser
 from tests.crawler.rendering.stub_browsers import StubBrowser, use_stub
@@ -20,7 +21,7 @@ async def render(url: str, _: FetchForPage) -> RenderedPage:
     return RenderedPage(url.encode())
 
 
-async def no_fetch(_: str) -> BrowserAnswer | None:
+async def no_fetch(_url: str, _is_data: bool) -> BrowserAnswer | None:
     return None
 
 
@@ -113,8 +114,33 @@ def test_a_browser_without_a_folder_does_not_start_and_is_not_tried_for_each_pag
         assert "no space left" in first.error
         assert "no space left" in second.error
         assert "no space left" in each.trouble
+        assert first.is_blameless
+        assert second.is_blameless
+        assert each.is_down
         await each.close()
 
     monkeypatch.setattr("teia.render.browser.tempfile.TemporaryDirectory", fail)
     asyncio.run(scenario())
     assert len(tries) == 1
+
+
+def test_a_page_whose_browser_another_page_ended_is_rendered_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[str] = []
+
+    async def end_browser(url: str, fetch: FetchForPage) -> RenderedPage:
+        rendered.append(url)
+        if "innocent" not in url or rendered.count(url) == 1:
+            raise BrowserGone
+        return await render(url, fetch)
+
+    async def scenario() -> None:
+        each = browsers()
+        assert (await result_of(each, "http://h.test/innocent")).document
+        guilty = await result_of(each, "http://h.test/guilty")
+        assert guilty.error
+        assert not guilty.is_blameless
+        await each.close()
+
+    use_stub(monkeypatch, end_browser)
+    asyncio.run(scenario())
+    assert len(rendered) == 4

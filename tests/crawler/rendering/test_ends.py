@@ -121,8 +121,8 @@ def test_a_page_does_not_wait_for_a_paused_host_and_every_end_of_a_crawl_gives_u
     answers: list[object] = []
 
     async def render(url: str, fetch: FetchForPage) -> RenderedPage:
-        answers.append(await fetch(url.replace("h.test", "x.test")))
-        answers.append(await fetch(url.replace("h.test", "x.test") + "again"))
+        answers.append(await fetch(url.replace("h.test", "x.test"), False))
+        answers.append(await fetch(url.replace("h.test", "x.test") + "again", True))
         return RenderedPage(b"<p>some words that nothing else has")
 
     use_stub(monkeypatch, render)

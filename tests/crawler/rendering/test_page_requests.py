@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from teia.clock import VirtualClock
 from teia.crawler.child.messages import ReadResult
-from teia.crawler.rendering.page_requests import FAILURE_AGE_S, MAX_AGE_S, PageRequests
+from teia.crawler.rendering.page_requests import MAX_AGE_S, SHORT_AGE_S, PageRequests
 from teia.crawler.visit import RENDER, ActiveVisit
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.politeness import DelayTarget
@@ -25,22 +25,26 @@ class Loop:
         self.queued: list[QueuedUrl] = []
         self.requests = PageRequests(self.clock, admit, self.queued.append)
 
-    def answer(self, item: QueuedUrl, status: int = 200, *, unanswered: bool = False) -> ActiveVisit:
+    def answer(
+        self, item: QueuedUrl, status: int = 200, *, unanswered: bool = False, head: bytes = HEAD
+    ) -> ActiveVisit:
         visit = ActiveVisit(HostQueue("a.test", 1, 0, 0, DelayTarget("a.test")), item)
         visit.outcome = str(status) if status else Outcome.CONNECT
         visit.fetched = Fetched(
-            item.url, visit.outcome, status, 1.0, 2.0, "192.0.2.1", b"", HEAD, b"", unanswered=unanswered
+            item.url, visit.outcome, status, 1.0, 2.0, "192.0.2.1", b"", head, b"", unanswered=unanswered
         )
         visit.result = ReadResult(str(status), payload=b"code") if status else None
         self.requests.note_end(visit)
         return visit
 
-    async def fetch(self, url: str, status: int = 200) -> BrowserAnswer | None:
+    async def fetch(
+        self, url: str, status: int = 200, *, is_data: bool = False, head: bytes = HEAD
+    ) -> BrowserAnswer | None:
         """Fetch a URL and answer what that queues."""
-        fetching = asyncio.ensure_future(self.requests.fetch(url))
+        fetching = asyncio.ensure_future(self.requests.fetch(url, is_data))
         await asyncio.sleep(0)
         for item in self.queued[-1:] if not fetching.done() else ():
-            self.answer(item, status)
+            self.answer(item, status, head=head)
         return await fetching
 
 
@@ -80,7 +84,7 @@ def test_what_may_not_be_fetched_is_not_queued_and_a_failure_is_tried_again_soon
         assert await loop.fetch(APP, 0) is None
         assert await loop.fetch(APP, 0) is None
         assert len(loop.queued) == 1
-        await loop.clock.advance(FAILURE_AGE_S + 1)
+        await loop.clock.advance(SHORT_AGE_S + 1)
         assert await loop.fetch(APP) is not None
 
     asyncio.run(scenario())
@@ -139,5 +143,26 @@ def test_a_request_is_awaited_until_the_last_page_that_wants_it_has_ended() -> N
             await asyncio.gather(page, return_exceptions=True)
         assert not loop.requests.is_awaited(APP)
         assert await loop.fetch(APP) is not None  # a later page has it requested again
+
+    asyncio.run(scenario())
+
+
+def test_errors_that_pass_and_data_are_used_for_a_minute_and_what_may_not_be_stored_not_at_all() -> None:
+    async def scenario() -> None:
+        loop = Loop()
+        for after_s, number in ((0.0, 1), (1.0, 1), (SHORT_AGE_S, 2)):
+            await loop.clock.advance(after_s)
+            await loop.fetch(APP, 503)
+            assert len(loop.queued) == number
+        await loop.clock.advance(SHORT_AGE_S)
+        for _ in range(2):
+            await loop.fetch(APP)
+            await loop.clock.advance(SHORT_AGE_S)
+        assert len(loop.queued) == 3
+        await loop.fetch(APP, is_data=True)
+        assert len(loop.queued) == 4
+        for _ in range(2):
+            await loop.fetch("http://a.test/own", head=b"HTTP/1.1 200 OK\r\nCache-Control: private, no-store\r\n\r\n")
+        assert len(loop.queued) == 6
 
     asyncio.run(scenario())

@@ -23,7 +23,7 @@ class SilentBrowser:
         self.devtools.attach(SilentPipe())
 
 
-async def no_fetch(_: str) -> BrowserAnswer | None:
+async def no_fetch(_url: str, _is_data: bool) -> BrowserAnswer | None:
     return None
 
 
@@ -42,3 +42,19 @@ def test_a_browser_that_opens_no_page_is_given_up(monkeypatch: pytest.MonkeyPatc
         assert browser.pages == 0
 
     asyncio.run(scenario())
+
+
+def test_a_message_that_is_too_long_costs_no_other_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("teia.render.devtools.MAX_MESSAGE_BYTES", 100)
+    names: list[str] = []
+
+    async def scenario() -> None:
+        devtools = DevTools()
+        devtools.listen("1", lambda name, _: names.append(name))
+        short = b'{"method": "%s", "sessionId": "1"}\0'
+        for data in (short % b"a", b'{"method": "', 90 * b"x", 90 * b"x", b'y"}\0' + short % b"b", short % b"c"):
+            devtools.data_received(data)
+        assert not devtools.closed.done()
+
+    asyncio.run(scenario())
+    assert names == ["a", "b", "c"]
