@@ -88,18 +88,24 @@ def find_walls() -> Walls:
         prefix = ("unshare", "--user", "--map-current-user", *prefix[1:])
     if not _works((*prefix, "true")):
         prefix = ()
+    has_namespace = bool(prefix)
+    # A crawler that is killed must not leave a browser behind. Each process of the prefix ends with the one before it.
+    with_parent = ("setpriv", "--pdeathsig", "KILL")
+    if _works((*with_parent, *prefix, "true")):
+        prefix = (*with_parent, *prefix)
     user = None
     if is_root and shutil.which("setpriv"):
         with suppress(KeyError):
             entry = pwd.getpwnam("nobody")
-            drop = ("setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups")
+            # A change of the user undoes what was to happen at the end of the parent.
+            drop = (*with_parent, f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups")
             # Its sandbox needs a user namespace of its own.
             if _works((*prefix, *drop, "unshare", "--user", "--map-current-user", "true")):
-                return Walls((*prefix, *drop), entry.pw_uid, has_sandbox=True, has_namespace=bool(prefix))
+                return Walls((*prefix, *drop), entry.pw_uid, has_sandbox=True, has_namespace=has_namespace)
             if _works((*prefix, *drop, "true")):
-                return Walls((*prefix, *drop), entry.pw_uid, has_sandbox=False, has_namespace=bool(prefix))
+                return Walls((*prefix, *drop), entry.pw_uid, has_sandbox=False, has_namespace=has_namespace)
     has_sandbox = not is_root and _works(("unshare", "--user", "--map-current-user", "true"))
-    return Walls(prefix, user, has_sandbox, bool(prefix))
+    return Walls(prefix, user, has_sandbox, has_namespace)
 
 
 def _temporary_folder(walls: Walls) -> str | None:

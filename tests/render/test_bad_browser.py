@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from teia.clock import WallClock
-from teia.render.browser import Browser
+from teia.render.browser import Browser, _remove_leftovers
 from teia.render.devtools import BrowserGone, DevTools
 from teia.render.page import BrowserAnswer, PageLimits, render_page
+from tests.waiting import until
 
 
 class SilentPipe(asyncio.WriteTransport):
@@ -58,3 +63,39 @@ def test_a_message_that_is_too_long_costs_no_other_message(monkeypatch: pytest.M
 
     asyncio.run(scenario())
     assert names == ["a", "b", "c"]
+
+
+STARTED = """
+import asyncio
+from teia.render import browser
+
+async def start():
+    browser._FLAGS = ("-c", "sleep 1000")  # a browser that does not notice that its pipes were closed
+    each = browser.Browser("/bin/sh", browser.BrowserLimits())
+    await each._start_process()
+    print(each.pid, each._folder.name, flush=True)
+    await asyncio.sleep(1000)
+
+asyncio.run(start())
+"""
+
+
+def test_a_crawler_that_is_killed_leaves_neither_a_browser_nor_its_folder_behind() -> None:
+    with subprocess.Popen([sys.executable, "-c", STARTED], stdout=subprocess.PIPE, text=True) as crawler:
+        assert crawler.stdout is not None
+        pid, folder = crawler.stdout.readline().split()
+        until(lambda: any(each.startswith(b"/bin/sh\0-c\0sleep") for each in _uses(folder)), "the browser runs")
+        crawler.kill()
+    until(lambda: not Path("/proc", pid).exists() and not _uses(folder), "the browser ends")
+    assert Path(folder).exists()
+    _remove_leftovers(str(Path(folder).parent))
+    assert not Path(folder).exists()
+
+
+def _uses(folder: str) -> list[bytes]:
+    """The commands of processes that name a folder."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(each.read_bytes())
+    return [each for each in found if folder.encode() in each]

@@ -27,7 +27,10 @@ SAME_SCRIPTS = 2
 FIRST_SKIP, MOST_SKIPS = 1_000, 64_000
 RETRY_S = 7 * 86_400.0
 MAX_KINDS = 200
-"""Number of kinds of a host that are remembered; further ones are not rendered unless they are nearly empty."""
+"""Number of kinds of a host that are remembered; further ones are not rendered unless they are nearly empty.
+
+As many again are remembered of nearly empty pages; all further such pages of the host are one kind.
+"""
 
 
 class RenderVerdict(IntEnum):
@@ -137,6 +140,8 @@ class HostKinds:
     def find(self, pattern: str, scripts: int, *, is_empty: bool) -> RenderKind | None:
         """Return the kind of a page, which may be new; None if there are too many."""
         key = (pattern, scripts, is_empty)
+        if is_empty and key not in self._kinds and len(self._kinds) >= 2 * MAX_KINDS:
+            pattern, scripts, _ = key = ("", 0, True)
         kind = self._kinds.get(key)
         if kind is None and (is_empty or len(self._kinds) < MAX_KINDS):
             kind = self._kinds[key] = RenderKind(pattern, scripts, is_empty)

@@ -105,7 +105,10 @@ class Rendering:
 
     def is_full(self, host: str) -> bool:
         """Tell whether too many pages wait for another one of this host to be requested."""
-        return self._of_host[host] >= MAX_OF_HOST or len(self._under_way) >= MAX_WAITING or self._bytes >= MAX_BYTES
+        # Pages with the same body are read once its first is committed, all together: those of an application.
+        seen = self._crawl.content_seen
+        waiting = len(self._under_way) + (0 if seen is None else seen.waiting)
+        return self._of_host[host] >= MAX_OF_HOST or waiting >= MAX_WAITING or self._bytes >= MAX_BYTES
 
     def take(self, visit: ActiveVisit, result: ReadResult) -> bool:
         """Take a page that was read and may need rendering; return False if it is to continue as it is."""

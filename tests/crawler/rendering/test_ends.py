@@ -13,7 +13,7 @@ from teia.config.sections import Config
 from teia.crawler.child.messages import ReadResult, RenderGain, ScriptSigns
 from teia.crawler.rendering.browsers import RenderJob
 from teia.crawler.rendering.learning import CLEAR, RenderVerdict
-from teia.crawler.rendering.rendering import Rendering
+from teia.crawler.rendering.rendering import MAX_WAITING, Rendering
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.politeness import DelayTarget
@@ -35,7 +35,13 @@ class StubCrawl:
         self.reread: list[ActiveVisit] = []
         self.forgotten: list[ActiveVisit] = []
         self.crawl = SimpleNamespace(
-            config=Config(), is_ending=False, not_rendered="", unrendered=0, queues={}, forget=self.forgotten.append
+            config=Config(),
+            is_ending=False,
+            not_rendered="",
+            unrendered=0,
+            queues={},
+            forget=self.forgotten.append,
+            content_seen=None,
         )
         self.browsers = SimpleNamespace(submit=self.jobs.append, trouble="", is_down=False)
         self.rendering = Rendering(
@@ -139,3 +145,10 @@ def test_a_page_does_not_wait_for_a_paused_host_and_every_end_of_a_crawl_gives_u
         end()
         assert crawl.unrendered == before + 1
         assert not visit.queue.users
+
+
+def test_pages_that_wait_for_one_with_the_same_body_count_as_waiting() -> None:
+    stub = StubCrawl()
+    assert not stub.rendering.is_full("h.test")
+    stub.crawl.content_seen = SimpleNamespace(waiting=MAX_WAITING)
+    assert stub.rendering.is_full("h.test")

@@ -93,6 +93,16 @@ def test_kinds_of_a_host_are_limited_but_for_pages_that_are_empty() -> None:
     assert host.find("/w", MAX_KINDS + 1, is_empty=True) is not None
 
 
+def test_a_host_with_ever_new_scripts_has_one_kind_for_the_rest_of_its_empty_pages() -> None:
+    host = HostKinds()
+    known = [host.find("/w", number + 1, is_empty=True) for number in range(2 * MAX_KINDS)]
+    rest = [host.find(f"/w{number}", 5_000 + number, is_empty=True) for number in range(10)]
+    assert len(host) == 2 * MAX_KINDS + 1
+    assert rest[0] is not None
+    assert all(each is rest[0] for each in rest)
+    assert host.find("/w", 1, is_empty=True) is known[0]
+
+
 def test_kinds_are_stored_and_read_again_and_unreadable_ones_are_learnt_again() -> None:
     each = kind()
     each.note_gain(CLEAR, 2, MANY, 1.0)
