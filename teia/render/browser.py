@@ -1,7 +1,7 @@
-"""The browser's process: Chromium, started behind walls, watched, and ended.
+"""The browser's process: Chromium, started in isolation, watched, and ended.
 
 It has no network of its own. Every request of a page is paused and answered by teia's crawler (page.py). Should one
-ever escape that, three walls stand behind it:
+ever escape that, three layers of isolation are behind it:
 
 1. a network namespace without any interface, where the machine lets this user make one (`unshare`);
 2. a resolver that knows no name, and a proxy at an address where nothing listens;
@@ -70,7 +70,7 @@ class BrowserLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Walls:
+class Isolation:
     """The isolation that this machine allows: the start of a command, the user it runs as, and its sandbox."""
 
     prefix: tuple[str, ...]
@@ -80,7 +80,7 @@ class Walls:
 
 
 @lru_cache(maxsize=1)
-def find_walls() -> Walls:
+def find_isolation() -> Isolation:
     """Try what this machine allows; each try is a process of some milliseconds."""
     is_root = os.geteuid() == 0
     prefix: tuple[str, ...] = ("unshare", "--net", "--pid", "--fork", "--kill-child")
@@ -101,16 +101,16 @@ def find_walls() -> Walls:
             drop = (*with_parent, f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups")
             # Its sandbox needs a user namespace of its own.
             if _works((*prefix, *drop, "unshare", "--user", "--map-current-user", "true")):
-                return Walls((*prefix, *drop), entry.pw_uid, has_sandbox=True, has_namespace=has_namespace)
+                return Isolation((*prefix, *drop), entry.pw_uid, has_sandbox=True, has_namespace=has_namespace)
             if _works((*prefix, *drop, "true")):
-                return Walls((*prefix, *drop), entry.pw_uid, has_sandbox=False, has_namespace=has_namespace)
+                return Isolation((*prefix, *drop), entry.pw_uid, has_sandbox=False, has_namespace=has_namespace)
     has_sandbox = not is_root and _works(("unshare", "--user", "--map-current-user", "true"))
-    return Walls(prefix, user, has_sandbox, has_namespace)
+    return Isolation(prefix, user, has_sandbox, has_namespace)
 
 
-def _temporary_folder(walls: Walls) -> str | None:
+def _temporary_folder(isolation: Isolation) -> str | None:
     """Return where the browser's folder is made: the usual place, or one that its user can reach; None: the usual."""
-    if walls.user is None:
+    if isolation.user is None:
         return None
     places = (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"))  # noqa: S108  # only the folder's parent
     for place in places:
@@ -182,21 +182,21 @@ class Browser:
         self._watcher = asyncio.create_task(self._watch_memory())
 
     async def _start_process(self) -> None:
-        walls = await asyncio.to_thread(find_walls)
-        parent = _temporary_folder(walls)
+        isolation = await asyncio.to_thread(find_isolation)
+        parent = _temporary_folder(isolation)
         await asyncio.to_thread(_remove_leftovers, parent)
         self._folder = tempfile.TemporaryDirectory(
             prefix=f"{FOLDER}{os.getpid()}-", dir=parent, ignore_cleanup_errors=True
         )
         folder = self._folder.name
-        if walls.user is not None:
-            os.chown(folder, walls.user, -1)
+        if isolation.user is not None:
+            os.chown(folder, isolation.user, -1)
         heap_mb = max(64, self._limits.memory_bytes // 2**20 // 2)
         command = [
             # The pipes come as standard input and output, and the browser expects them as 3 and 4.
             "sh", "-c", 'exec "$@" 3<&0 4>&1 0</dev/null 1>/dev/null', "sh",
-            *walls.prefix, self._program, *_FLAGS, f"--user-data-dir={folder}",
-            f"--js-flags=--max-old-space-size={heap_mb}", *(() if walls.has_sandbox else ("--no-sandbox",)),
+            *isolation.prefix, self._program, *_FLAGS, f"--user-data-dir={folder}",
+            f"--js-flags=--max-old-space-size={heap_mb}", *(() if isolation.has_sandbox else ("--no-sandbox",)),
         ]  # fmt: skip
         environment = {"PATH": os.environ.get("PATH", ""), "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8"}
         self._process = ChildProcess(

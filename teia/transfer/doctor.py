@@ -37,7 +37,7 @@ from teia.frontier.queue.ledger import Ledger
 from teia.frontier.queue.politeness import Politeness
 from teia.parse.headers import parse_head
 from teia.records import Fetched
-from teia.render.browser import find_walls
+from teia.render.browser import find_isolation
 from teia.render.program import find_browser
 from teia.store.root import Root
 from teia.urls import from_user, split
@@ -153,10 +153,10 @@ def _browser() -> Checked:
     program = find_browser()
     if program is None:
         return Checked("browser", OK, "no Chromium; pages are read as received, and none is rendered")
-    walls = find_walls()
-    network = "a network namespace" if walls.has_namespace else "no network namespace"
-    text = f"{program}, with {network} and {'a' if walls.has_sandbox else 'no'} sandbox"
-    if walls.has_sandbox and walls.has_namespace:
+    isolation = find_isolation()
+    network = "a network namespace" if isolation.has_namespace else "no network namespace"
+    text = f"{program}, with {network} and {'a' if isolation.has_sandbox else 'no'} sandbox"
+    if isolation.has_sandbox and isolation.has_namespace:
         return Checked("browser", OK, text)
     return Checked("browser", WARNING, text, "allow user namespaces, or set render.mode to never")
 

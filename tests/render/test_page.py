@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.render.browser import Browser, BrowserLimits, find_walls
+from teia.render.browser import Browser, BrowserLimits, find_isolation
 from teia.render.page import BrowserAnswer, PageLimits, RenderedPage, render_page
 from teia.render.program import find_browser
 from tests.conftest import missing
@@ -164,7 +164,7 @@ def test_the_browser_has_no_socket_and_ends_with_all_its_processes(rendered: Pag
 
 
 def test_the_browser_is_in_a_network_without_interfaces(rendered: Pages) -> None:
-    if not find_walls().has_namespace:
+    if not find_isolation().has_namespace:
         pytest.skip("this user cannot make a network namespace")
     assert rendered.interfaces == ["lo"]  # which is down there
 
