@@ -126,6 +126,11 @@ def test_a_browser_without_a_folder_does_not_start_and_is_not_tried_for_each_pag
 
 def test_a_page_whose_browser_another_page_ended_is_rendered_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     rendered: list[str] = []
+    made: list[StubBrowser] = []
+
+    def make() -> StubBrowser:
+        made.append(StubBrowser())
+        return made[-1]
 
     async def end_browser(url: str, fetch: FetchForPage) -> RenderedPage:
         rendered.append(url)
@@ -141,6 +146,7 @@ def test_a_page_whose_browser_another_page_ended_is_rendered_alone(monkeypatch: 
         assert not guilty.is_blameless
         await each.close()
 
-    use_stub(monkeypatch, end_browser)
+    use_stub(monkeypatch, end_browser, make)
     asyncio.run(scenario())
     assert len(rendered) == 4
+    assert len(made) == 3  # one for all pages, and one for each that is rendered again
