@@ -42,7 +42,8 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "kind",
         pa.string(),
-        "page, robots, sitemap, feed, requisite or probe; cached: from a cache, without a request to its server",
+        "page, robots, sitemap, feed, requisite or probe; render: a request of a page that was rendered; cached: from a"
+        " cache, without a request to its server",
     ),
     Column("address", pa.string(), "IP address of the response"),
     Column("run", pa.int32(), "number of the run of the collection; -1: imported"),

@@ -53,7 +53,8 @@ def test_a_whole_answer_is_read() -> None:
         (b"Content-Encoding: gzip\r\n", gzip.compress(b"<p>" + bytes(range(256)) * 200)[:-20], "coding", None),
         (b"Transfer-Encoding: chunked\r\n", b"ff\r\n<p>text", "chunk", None),
         (b"Content-Encoding: gzip\r\n", gzip.compress(bytes(10**7)), "ratio", None),
-        (b"Content-Encoding: br\r\n", b"xxxx", "", "unknown content encoding 'br'"),
+        (b"Content-Encoding: br\r\n", b"xxxx", "", "invalid compressed data"),
+        (b"Content-Encoding: dcb\r\n", b"xxxx", "", "unknown content encoding 'dcb'"),
     ],
 )
 def test_what_is_not_whole_says_so(headers: bytes, body: bytes, truncated: str, error: str | None) -> None:

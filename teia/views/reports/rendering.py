@@ -51,8 +51,8 @@ class RenderReport:
     rows: tuple[RenderRow, ...]
     notes: tuple[str, ...] = (
         Message(
-            "Rendered pages: pages whose last capture is searched as its scripts show it. Words and links: what"
-            " rendering added. A kind of pages is a URL pattern of a host with one set of scripts; it is rendered if"
+            "Rendered pages: pages whose last capture is searched as its scripts show it. Words: added by rendering,"
+            " and so are links. A kind of pages is a URL pattern of a host with one set of scripts; it is rendered if"
             " its trials brought something."
         ),
     )

@@ -256,11 +256,17 @@ def _mean_freshness(installation: Installation, names: list[str]) -> float | Non
     return sum(fresh * pages for fresh, pages in known) / whole if whole else None
 
 
-def help_query(request: Request, installation: InstallationDep, visitor: VisitorDep) -> HelpQueries:
-    """Return help on queries, with examples that find pages in the reader's language, if there are any."""
+def help_query(
+    request: Request, installation: InstallationDep, visitor: VisitorDep, lang: Literal["", "en", "pt"] = ""
+) -> HelpQueries:
+    """Return help on queries, with examples that find pages in a language, if there are any.
+
+    The page has those of its reader. JSON is the same for all readers: English, unless `lang` is `pt`.
+    """
     if not installation.searchable():
         return EMPTY_COLLECTION
-    return installation.help_queries(language_of(request, visitor).tag.partition("-")[0])
+    own = "en" if request.url.path.startswith(API) else language_of(request, visitor).tag
+    return installation.help_queries(lang or own.partition("-")[0])
 
 
 def search(
