@@ -3,7 +3,7 @@
 page            one page: keys of `teia page --json`, all details, signals
 captures        captures of a page in the archive
 cdx             captures as a CDX server lists them
-compare         two versions compared
+compare         two versions of a page compared
 capture_reader  captures read in killable children
 links           the link graph
 why_waiting     why a URL was not fetched yet

@@ -9,6 +9,6 @@ visit_all_again  the periodic crawl: all pages once more (F2)
 apply_signals    shift due times by the changes that sites report
 weights          importance of pages (P1)
 estimate         the probability that a capture is fresh, from which every figure of freshness is made
-freshness        freshness of a host's captures, with its upper bound
+freshness        freshness of many captures, with its 95% interval and its upper bound
 observe          compare a revisit with the visit before
 """

@@ -7,6 +7,6 @@ marks        find and mark words in a text
 _marks       its loops, compiled
 facets       counts by host, language, type, year
 explain      every part of a score
-suggestions  suggestions when little was found
-spelling     did you mean
+suggestions  corrects a misspelt query, or suggests others when little was found
+spelling     words of the index that resemble a misspelt one
 """
