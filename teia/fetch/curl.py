@@ -348,7 +348,9 @@ class CurlFetcher:
         The next request to it is a retry of the crawler's, after its delay.
         """
         recipient = recipient_of(transfer.request)
-        if recipient.scheme == "https" and not transfer.offers_http2:
+        if transfer.offers_http2:
+            self._refuses_http1.pop(recipient.authority, None)  # HTTP/2 was not what it lacked
+        elif recipient.scheme == "https":
             self._refuses_http1[recipient.authority] = None
             if len(self._refuses_http1) > MAX_PINS:
                 self._refuses_http1.popitem(last=False)

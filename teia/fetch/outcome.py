@@ -18,8 +18,9 @@ import pycurl
 from teia.records import Outcome
 
 E_WEIRD_SERVER_REPLY = 8
+E_HTTP2_STREAM = 92
 E_TOO_LARGE = 100
-"""Two of libcurl's codes that pycurl has no name for."""
+"""Three of libcurl's codes that pycurl has no name for."""
 
 
 class StopReason(Enum):
@@ -78,6 +79,7 @@ CODES: dict[int, Outcome] = {
     pycurl.E_COULDNT_CONNECT: Outcome.CONNECT,
     E_WEIRD_SERVER_REPLY: Outcome.BAD_ANSWER,
     pycurl.E_HTTP2: Outcome.BAD_ANSWER,
+    E_HTTP2_STREAM: Outcome.BAD_ANSWER,
     pycurl.E_PARTIAL_FILE: Outcome.BAD_ANSWER,
     pycurl.E_OPERATION_TIMEDOUT: Outcome.TIMEOUT,
     pycurl.E_SSL_CONNECT_ERROR: Outcome.TLS,
@@ -100,7 +102,13 @@ BEFORE_ANSWER: frozenset[int] = frozenset({pycurl.E_SSL_CONNECT_ERROR, pycurl.E_
 _CUT = frozenset({errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE, errno.EHOSTUNREACH, errno.ENETUNREACH})
 _TRUNCATED_BY = {pycurl.E_OPERATION_TIMEDOUT: "time", pycurl.E_FILESIZE_EXCEEDED: "length"}
 _BODY_TROUBLE = frozenset(
-    {pycurl.E_PARTIAL_FILE, pycurl.E_OPERATION_TIMEDOUT, pycurl.E_RECV_ERROR, pycurl.E_FILESIZE_EXCEEDED}
+    {
+        pycurl.E_PARTIAL_FILE,
+        pycurl.E_OPERATION_TIMEDOUT,
+        pycurl.E_RECV_ERROR,
+        pycurl.E_FILESIZE_EXCEEDED,
+        E_HTTP2_STREAM,
+    }
 )
 
 

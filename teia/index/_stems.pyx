@@ -95,6 +95,8 @@ cdef class WordTable:
         """
         cdef size_t at
         cdef const uint32_t* numbers = <const uint32_t*>PyBytes_AS_STRING(more)
+        if len(more) % sizeof(uint32_t):
+            raise ValueError("a part of a number")
         for at in range(len(more) // sizeof(uint32_t)):
             if numbers[at] >= <size_t>len(self.numbers):
                 raise ValueError("a number that no stem has")

@@ -13,7 +13,7 @@ from contextlib import closing
 from teia.clock import Clock
 from teia.errors import StoreError
 from teia.index.bags import Bags
-from teia.index.stems import shared_words
+from teia.index.stems import MAX_STEMS, shared_words
 from teia.index.union import UnionReader
 from teia.store.root import CollectionFolder
 
@@ -95,8 +95,10 @@ def renew_model(
         is_new_enough = current is not None and not force and pages < RETRAIN_GROWTH * current.pages
         if is_new_enough or (max_pages is not None and pages > max_pages):
             return False
-        if bags is not None and len(bags.pages) == pages:
-            model = train_on(bags, shared_words(), seed=seed, min_pages=MIN_PAGES)
+        # Once the numbers of stems have run out, later pages have bags with gaps.
+        words = shared_words()
+        if bags is not None and len(bags.pages) == pages and len(words.stems()) < MAX_STEMS:
+            model = train_on(bags, words, seed=seed, min_pages=MIN_PAGES)
         else:
             model = train(reader.all_entries, seed=seed, min_pages=MIN_PAGES)
     if model is None:

@@ -33,6 +33,7 @@ _GZIP = 31
 _ZLIB = 15
 _RAW_DEFLATE = -15
 _ZSTD_STEP_BYTES = 64
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _MAX_ZSTD_WINDOW = 8 * 2**20  # RFC 9659
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*+(?:;[^\n]*+)?\r?\n")
 _CUT_CHUNK_LINE = re.compile(rb"[0-9A-Fa-f]{0,16}[ \t]*+(?:;[^\n]*+)?\r?\Z")
@@ -185,13 +186,19 @@ def _decode_brotli(data: bytes) -> Pieces:
 
 
 def _decode_zstd(data: bytes) -> Pieces:
-    """Decompress one frame. Its output cannot be limited, so each step is small: 4 bytes may stand for 128 KiB."""
-    decoder = zstandard.ZstdDecompressor(max_window_size=_MAX_ZSTD_WINDOW).decompressobj()
-    for position in range(0, len(data), _ZSTD_STEP_BYTES):
-        yield decoder.decompress(data[position : position + _ZSTD_STEP_BYTES]), position + _ZSTD_STEP_BYTES
-        if decoder.eof:
+    """Decompress all frames. Their output cannot be limited, so each step is small: 4 bytes may stand for 128 KiB."""
+    position = 0
+    while True:
+        decoder = zstandard.ZstdDecompressor(max_window_size=_MAX_ZSTD_WINDOW).decompressobj()
+        while not decoder.eof:
+            step = data[position : position + _ZSTD_STEP_BYTES]
+            if not step:
+                return "coding"
+            position += len(step)
+            yield decoder.decompress(step), position
+        position -= len(decoder.unused_data)
+        if not data.startswith(_ZSTD_MAGIC, position):
             return ""
-    return "coding"
 
 
 _UNREQUESTED: dict[str, Callable[[bytes], Pieces]] = {"br": _decode_brotli, "zstd": _decode_zstd}

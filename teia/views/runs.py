@@ -283,4 +283,5 @@ def _sql(runs: Sequence[RunRecord], number: int) -> str:
     began = {each.number: each.began_s for each in runs}
     later = [at for other, at in began.items() if other > number]
     until = f" AND started < '{iso_utc(min(later))}'" if later else ""
-    return f"SELECT * FROM fetches WHERE started >= '{iso_utc(began[number])}'{until} ORDER BY started"  # noqa: S608
+    kinds = "kind NOT IN ('robots', 'probe')"
+    return f"SELECT * FROM fetches WHERE started >= '{iso_utc(began[number])}'{until} AND {kinds} ORDER BY started"  # noqa: S608

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -39,6 +40,7 @@ from teia.crawler.lookup import Lookup
 from teia.errors import ConfigError, StoreError
 from teia.frontier.rules.lint import lint
 from teia.lib.message import Message
+from teia.notify.subscriptions import redact_webhook
 from teia.web import limits
 from teia.web.access.accounts import ChangeLine
 from teia.web.access.roles import Role
@@ -597,6 +599,16 @@ def changes_between(before: Config, after: Config) -> list[ChangeLine]:
         old = getattr(getattr(before, section), name)
         found.append(ChangeLine(each.key, toml_value(old), toml_value(each.value)))
     return found
+
+
+def redact_changes(changes: Sequence[ChangeLine]) -> list[ChangeLine]:
+    """Return changes as they may be recorded: the address of a webhook may contain a key."""
+    return [
+        replace(each, before=redact_webhook(each.before.strip('"')), after=redact_webhook(each.after.strip('"')))
+        if each.key == "alerts.webhook"
+        else each
+        for each in changes
+    ]
 
 
 def url_test_view(installation: Installation, collection: str, config: Config, urls: list[str]) -> UrlTestView:

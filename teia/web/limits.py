@@ -66,6 +66,9 @@ CAPTURES_AT_ONCE = 2
 CAPTURES_WAITING = 20
 CAPTURE_WAIT_S = 5.0
 """Captures parsed at the same time, each taking up to some 150 MB; requests that may wait, and how long."""
+PAST_WAITING = 4
+PAST_WAIT_S = 5.0
+"""Searches of the past that may wait for the one that is running, and how long: each reads captures again."""
 CAPTURE_STREAMS = 48
 CAPTURE_STREAM_S = 120.0
 """Captures being sent at the same time, each as long as a record, and the longest time for one."""

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from teia.lab.hostile.server import WEB
 from teia.parse.headers import parse_head
-from tests.fetch.conftest import get
+from tests.fetch.conftest import Fetching, get
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, SETTINGS = 0, 1, 4
@@ -42,6 +43,7 @@ class Http2Server:
         self._thread.start()
         self.url = f"https://a.test:{self._listener.getsockname()[1]}/"
         self.protocols: list[str | None] = []
+        self.is_broken = False
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -49,7 +51,7 @@ class Http2Server:
                 connection, _ = self._listener.accept()
                 with contextlib.suppress(OSError), self._context.wrap_socket(connection, server_side=True) as secure:
                     self.protocols.append(secure.selected_alpn_protocol())
-                    if self.protocols[-1] == "h2":
+                    if self.protocols[-1] == "h2" and not self.is_broken:
                         self._speak(secure)
 
     def _speak(self, connection: ssl.SSLSocket) -> None:
@@ -103,3 +105,18 @@ def test_a_server_that_speaks_http2_alone_is_fetched(
             assert each.body == BODY
             assert each.head.startswith(b"HTTP/2 200")
             assert parse_head(each.head).headers.first("content-type") == "text/html"
+
+
+def test_a_server_that_is_silent_with_http2_too_gets_http1_again(certificate: Path) -> None:
+    """One connection that was cut made a TLS server get HTTP/2 for ever, also if its HTTP/2 was broken."""
+
+    async def run(server: Http2Server) -> None:
+        async with Fetching(ca_file=str(certificate / "cert.pem")) as fetching:
+            await fetching.get(server.url)
+            server.is_broken = True
+            await fetching.get(server.url)
+            await fetching.get(server.url)
+
+    with serving(certificate) as server:
+        uvloop.run(run(server))
+        assert server.protocols == [None, "h2", None]

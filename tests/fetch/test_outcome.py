@@ -7,7 +7,16 @@ import errno
 import pycurl
 import pytest
 
-from teia.fetch.outcome import CODES, E_TOO_LARGE, E_WEIRD_SERVER_REPLY, STOPS, StopReason, TransferEnd, classify
+from teia.fetch.outcome import (
+    CODES,
+    E_HTTP2_STREAM,
+    E_TOO_LARGE,
+    E_WEIRD_SERVER_REPLY,
+    STOPS,
+    StopReason,
+    TransferEnd,
+    classify,
+)
 
 WRITE_ERROR, ABORTED = 23, 42
 
@@ -34,6 +43,7 @@ BY_CODE = [
     (63, "too_large"),
     (77, "system"),
     (83, "tls"),
+    (92, "bad_answer"),
     (91, "tls"),
     (E_TOO_LARGE, "bad_answer"),
     (999, "system"),
@@ -82,6 +92,7 @@ def test_every_row_of_the_tables_is_here() -> None:
     [
         (pycurl.E_PARTIAL_FILE, "bad_answer", "disconnect"),
         (pycurl.E_RECV_ERROR, "bad_answer", "disconnect"),
+        (E_HTTP2_STREAM, "bad_answer", "disconnect"),
         (pycurl.E_OPERATION_TIMEDOUT, "timeout", "time"),
         (pycurl.E_FILESIZE_EXCEEDED, "too_large", "length"),
     ],

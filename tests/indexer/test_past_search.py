@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 
 from teia.cli.main import application
 from teia.clock import VirtualClock, iso_utc
+from teia.crawler.lookup import Lookup
 from teia.errors import UsageError
+from teia.frontier.tables.page_changes import pages_changed_after
 from teia.frontier.tables.pages import VisitEntry
 from teia.indexer import past_search
 from teia.indexer.past_search import PastSearch, current_at, parse_moment
@@ -68,6 +70,13 @@ def test_a_page_that_is_gone_is_found_at_a_time_when_it_was_there(root: Root) ->
 
 def test_nothing_is_found_before_the_first_capture(root: Root) -> None:
     assert found(root, -1, "bridge") == {}
+
+
+def test_pages_that_were_not_known_yet_are_not_looked_up(root: Root) -> None:
+    """A search as of 1970 looked up every page of the collection, one by one, to find none."""
+    with Lookup(root, "main") as lookup:
+        assert [page for cell in lookup.cells for page in pages_changed_after(cell, NOW_S - DAY_S)] == []
+        assert [page for cell in lookup.cells for page in pages_changed_after(cell, NOW_S + DAY_S)]
 
 
 def test_pages_beyond_the_limit_are_counted(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:

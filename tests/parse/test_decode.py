@@ -108,6 +108,10 @@ def test_several_gzip_members_are_one_payload() -> None:
     )
 
 
+def test_several_zstd_frames_are_one_payload() -> None:
+    assert decoded(zstandard.compress(b"one ") + zstandard.compress(b"two"), coding="zstd").payload == b"one two"
+
+
 def test_junk_after_gzip_is_ignored() -> None:
     assert decoded(gzip.compress(PAGE) + b"\0\0junk", coding="gzip").payload == PAGE
 

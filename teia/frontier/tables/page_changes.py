@@ -73,11 +73,16 @@ def last_change_s(cell: CellConnection) -> float | None:
 
 
 def pages_changed_after(cell: CellConnection, moment_s: float) -> Iterator[tuple[str, int]]:
-    """Yield (URL, key) of every page that changed after a moment or is gone, the last changes first."""
+    """Yield (URL, key) of every page that was visited by a moment and changed later or is gone, the last changes first.
+
+    Not by the time at which its URL was found: captures that are imported are older than that.
+    """
+    visits = "visits AS v WHERE v.slot = p.slot AND v.host_id = p.host_id AND v.key = p.key AND v.time_s <= ?"
     sql = f"""
-        SELECT h.name, u.tail, p.key FROM {_JOINED} WHERE p.last_change_s > ? OR p.is_gone ORDER BY p.change DESC
+        SELECT h.name, u.tail, p.key FROM {_JOINED}
+        WHERE (p.last_change_s > ? OR p.is_gone) AND EXISTS (SELECT 1 FROM {visits}) ORDER BY p.change DESC
     """  # noqa: S608  # our own text
-    for host, tail, key in cell.rows(sql, moment_s):
+    for host, tail, key in cell.rows(sql, moment_s, moment_s):
         yield url_from(host, tail), key
 
 

@@ -36,6 +36,7 @@ LOOKED_AT_FOR_SIGNS = 100
 
 MAX_WORDS = 32
 LOOKED_AT_CHARS = 32_768
+MAX_SPELT_CHARS = 64
 FEW_LINKS = 0.1
 """Share of links in a text up to which it is no list of links."""
 
@@ -64,7 +65,9 @@ class Passages:
         self._highlighter = Highlighter(dict.fromkeys(words[:MAX_WORDS], 1.0))
         self._whole = self._highlighter.count
         self._spelt = [
-            (_spelt(text), weights.spelt_word if len(words_of(text)) == 1 else weights.spelt) for text in query.spelt
+            (_spelt(text), weights.spelt_word if len(words_of(text)) == 1 else weights.spelt)
+            for text in query.spelt
+            if len(text) <= MAX_SPELT_CHARS
         ]
         is_short = any(weight == weights.spelt_word for _, weight in self._spelt)
         self.looked_at = LOOKED_AT_FOR_SIGNS if is_short else LOOKED_AT
@@ -82,11 +85,11 @@ class Passages:
         factor = 1 + weights.line * line + weights.titled_line * titled - weights.links * link_share(text, entry)
         if titled == 1 and self._whole > 1 and title and not WORD.search(entry.title, 0, title[0][0]):
             factor += weights.length * log10(1 + len(entry.text) / 1000)
-        return factor + self._as_spelt(entry)
+        return factor + self._as_spelt(text, entry.title)
 
-    def _as_spelt(self, entry: IndexEntry) -> float:
+    def _as_spelt(self, text: str, title: str) -> float:
         """Return the addition for texts that the page has as they are spelt."""
-        found = (weight for pattern, weight in self._spelt if pattern.search(entry.text) or pattern.search(entry.title))
+        found = (weight for pattern, weight in self._spelt if pattern.search(text) or pattern.search(title))
         return sum(found) / len(self._spelt) if self._spelt else 0.0
 
     def _best_lines(self, text: str, title: set[int]) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -60,7 +61,8 @@ class AlertMessenger:
         self._installation, self._address = installation, address.rstrip("/")
         self._path = installation.root.path / FILE
         ticks_s = installation.clock.ticks_s
-        self._back_off = {each.prefix: BackOff(ticks_s, FIRST_WAIT_S, LONGEST_WAIT_S) for each in CHANNELS}
+        # Collections have webhooks of their own: one that fails must not delay the others.
+        self._back_off: defaultdict[str, BackOff] = defaultdict(lambda: BackOff(ticks_s, FIRST_WAIT_S, LONGEST_WAIT_S))
         self._ending = Event()
         self._thread = Thread(target=self._run, name="alert messages", daemon=True)
 
@@ -95,7 +97,8 @@ class AlertMessenger:
         return sum(self._send(each, config, name, alerts) for each in channels)
 
     def _send(self, channel: Channel, config: Config, name: str, alerts: Sequence[Alert]) -> int:
-        back_off, key = self._back_off[channel.prefix], channel.prefix + name
+        key = channel.prefix + name
+        back_off = self._back_off[key]
         if back_off.left_s:
             return 0
         sent = self._read_sent()

@@ -54,6 +54,12 @@ class PastSearches:
         self._opened[name, moment_s] = until_s, opened
         return opened
 
+    def forget(self, name: str) -> None:
+        """Close the searches of a removed collection."""
+        with self._lock:
+            for key in [key for key in self._opened if key[0] == name]:
+                self._opened.pop(key)[1].close()
+
     def close(self) -> None:
         with self._lock:
             while self._opened:

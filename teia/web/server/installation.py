@@ -77,6 +77,7 @@ class Installation:
         self.auditor = Auditor(root, clock)
         self.sql_slots = BoundedSemaphore(limits.SQL_AT_ONCE)
         self.capture_slots = RequestSlots(limits.CAPTURES_AT_ONCE, limits.CAPTURES_WAITING, limits.CAPTURE_WAIT_S)
+        self.past_slots = RequestSlots(1, limits.PAST_WAITING, limits.PAST_WAIT_S)
         self.capture_streams = BoundedSemaphore(limits.CAPTURE_STREAMS)
         self.export_slots = BoundedSemaphore(limits.EXPORTS_AT_ONCE)
         self._held_control: ControlFile | None = None
@@ -240,6 +241,7 @@ class Installation:
         self._open_collections.forget(name)
         self._configs.pop(name, None)
         self._compiled.pop(name, None)
+        self.past_searches.forget(name)
         with self._lock:
             self._help_queries.clear()
             for names in [names for names in self._searches if name in names]:

@@ -120,3 +120,9 @@ def test_a_word_in_a_longer_one_or_in_a_domain_is_another_spelling() -> None:
     looked_for = Passages(parse(".net"), PassageWeights())
     with_net, with_domain = (page(f"{SITE}/x", f"{text} {FILLER}") for text in ("A .NET program.", "See www.fish.net."))
     assert looked_for.factor(with_net) > looked_for.factor(with_domain)
+
+
+def test_a_long_run_of_signs_is_no_spelling_that_is_looked_for() -> None:
+    """Such a text takes quadratic time in a page of the same sign."""
+    assert Passages(parse("+" * 2_000 + "a"), PassageWeights())._spelt == []
+    assert Passages(parse("c++"), PassageWeights())._spelt

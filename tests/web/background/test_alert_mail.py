@@ -103,7 +103,7 @@ def test_a_message_that_is_refused_is_sent_later(web: Web, server: MailServer, m
     assert mailer.step() == 0
     server.is_full = False
     assert mailer.step() == 0, "not at once"
-    assert 50 < mailer._back_off[""].left_s <= alert_messages.FIRST_WAIT_S
-    mailer._back_off[""].reset()
+    assert 50 < mailer._back_off["main"].left_s <= alert_messages.FIRST_WAIT_S
+    mailer._back_off["main"].reset()
     assert mailer.step() == 1
     assert len(server.received) == 1

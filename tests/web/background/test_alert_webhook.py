@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 
 import pytest
 
 from teia.collections.settings import change
 from teia.records import Edit, Operator
 from teia.views.alerts import Alert
+from teia.web.access.accounts import ChangeLine
 from teia.web.background import alert_messages
 from teia.web.background.alert_messages import AlertMessenger
+from teia.web.collection_form import redact_changes
 from tests.fetch.receiver import Receiver, Reply
 from tests.web.conftest import Web
 
@@ -36,7 +39,7 @@ def test_a_new_alert_is_posted_once_and_only_where_the_guard_allows(
         assert OTHER in caplog.text
         assert "/hook" not in caplog.text, "the path may be a secret"
         change(root, "main", [Edit("fetch.allow_nets", Operator.ADD, f"{OTHER}/32")], clock)
-        messenger._back_off["webhook "].reset()
+        messenger._back_off["webhook main"].reset()
         assert (messenger.step(), messenger.step()) == (1, 0)
         (got,) = receiver.received
     body = json.loads(got.body)
@@ -57,5 +60,29 @@ def test_a_refused_message_is_posted_later(web: Web, monkeypatch: pytest.MonkeyP
         assert (messenger.step(), messenger.step()) == (0, 0)
         assert len(receiver.received) == 1, "not again at once"
         receiver.behave = lambda _: Reply()
-        messenger._back_off["webhook "].reset()
+        messenger._back_off["webhook main"].reset()
         assert messenger.step() == 1
+
+
+def test_a_webhook_that_fails_does_not_delay_those_of_other_collections(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All webhooks had one back-off, so that one broken address silenced every collection behind it."""
+    monkeypatch.setattr(alert_messages, "open_alerts", lambda *_: [ALERT])
+    monkeypatch.setattr(web.installation, "names", lambda: ["main", "other"])
+    config = web.installation.config("main")
+    with Receiver(lambda _: Reply(500)) as broken, Receiver() as sound:
+        urls = {"main": broken.url, "other": sound.url}
+        configs = {name: replace(config, alerts=replace(config.alerts, webhook=url)) for name, url in urls.items()}
+        monkeypatch.setattr(web.installation, "config", configs.__getitem__)
+        monkeypatch.setattr(alert_messages, "table_of", lambda *_: None)
+        monkeypatch.setattr(alert_messages, "account_of", lambda *_: ({}, None))
+        messenger = AlertMessenger(web.installation, "")
+        assert messenger.step() == 1
+        assert (len(broken.received), len(sound.received)) == (1, 1)
+
+
+def test_the_record_of_a_change_has_no_address_of_a_webhook() -> None:
+    line = ChangeLine("alerts.webhook", '""', '"https://chat.example.org/hooks/secret"')
+    other = ChangeLine("alerts.email", '""', '"ana@example.org"')
+    assert redact_changes([line, other]) == [ChangeLine("alerts.webhook", "", "https://chat.example.org/…"), other]

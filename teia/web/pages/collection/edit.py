@@ -38,6 +38,7 @@ from teia.web.collection_form import (
     draft_view,
     fields_from_config,
     judge_form,
+    redact_changes,
     schedule_warning,
     url_test_view,
 )
@@ -277,7 +278,7 @@ def _change(
 
     def note() -> None:
         installation.accounts.log_action(
-            visitor.name, Message("change settings"), changes, collection=name, **consent_detail
+            visitor.name, Message("change settings"), redact_changes(changes), collection=name, **consent_detail
         )
         if installation.supervisor is not None:
             installation.supervisor.wake()

@@ -302,7 +302,8 @@ def search(
     chosen = ChosenFilters(language, type, dated, verbatim, as_of.strip())
     if chosen.as_of:
         c, moment_s = installation.past(c, chosen.as_of)
-        found = installation.past_searches.search(c, moment_s, chosen.prepend_to(q), n, offset, options)
+        with installation.past_slots.hold():
+            found = installation.past_searches.search(c, moment_s, chosen.prepend_to(q), n, offset, options)
     else:
         found = installation.search(c or None).search(chosen.prepend_to(q), n, offset, options)
     names, answer, end = installation.searchable(), found.as_json(), found.offset + len(found.hits)
@@ -386,6 +387,8 @@ def _with_next_visits(installation: Installation, names: list[str], hits: list[H
 
 def _with_targets(installation: Installation, name: str, hits: list[HitView]) -> list[HitView]:
     """Add the target of the title to results of a collection, or of several."""
+    if name in installation.closed:
+        return hits
     is_archive = bool(name) and installation.config(name).public.titles_open == "capture"
     # A version of the past is in the archive alone.
     return [
