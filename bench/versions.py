@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from bench.peers.contenders import ARCHIVE, LINKS, PRODUCT, Contender, ours
+from bench.peers.contenders import ARCHIVE, LINKS, PRODUCT, RENDER_MODE, Contender, ours
 from bench.peers.loopback import confine
 from bench.peers.runner import TREES, Run, run_once
 from bench.peers.site import serving
@@ -25,9 +25,16 @@ SETTINGS = (LINKS, ARCHIVE, PRODUCT)
 
 def contenders_of(checkout: Path, label: str) -> list[Contender]:
     """Return teia's settings, run by the environment of a checkout."""
-    python, environ = str(checkout / ".venv" / "bin" / "python"), {"PYTHONPATH": str(checkout)}
+    python, path = str(checkout / ".venv" / "bin" / "python"), {"PYTHONPATH": str(checkout)}
+    # An older version refuses settings that it does not know.
+    renders = (checkout / "teia" / "render").is_dir()
     return [
-        replace(each, name=label, command=(python, *each.command[1:]), environ={**each.environ, **environ})
+        replace(
+            each,
+            name=label,
+            command=(python, *each.command[1:]),
+            environ={name: value for name, value in each.environ.items() if renders or name != RENDER_MODE} | path,
+        )
         for each in ours()
     ]
 

@@ -41,6 +41,9 @@ class Contender:
         return [word.replace("SEED", seed).replace("FOLDER", str(folder)) for word in self.command]
 
 
+RENDER_MODE = "TEIA_RENDER_MODE"
+
+
 def ours() -> list[Contender]:
     """Return teia's crawler three times: links alone, links and archive, and the default product."""
     command = (
@@ -49,7 +52,7 @@ def ours() -> list[Contender]:
         "--scope", rf"and(host:127.0.0.1, regex:{PAGES})",
     )  # fmt: skip
     # No peer renders pages, and a crawl of three seconds would measure the start of a browser.
-    received = {"TEIA_RENDER_MODE": "never"}
+    received = {RENDER_MODE: "never"}
     archive = {**received, "TEIA_PARSE_TEXT": "false", "TEIA_INDEX_ENABLED": "false"}
     return [
         Contender("teia", LINKS, command, {**archive, "TEIA_ARCHIVE_ANSWERS": "false"}),
