@@ -115,7 +115,7 @@ class HostSet:
 
 
 class PageRendering(Protocol):
-    """The rendering of pages (crawler/rendering/rendering.py), which only crawls load that want it."""
+    """The rendering of pages (crawler/rendering/render_visits.py), which only crawls load that want it."""
 
     def is_full(self, host: str) -> bool:
         """Tell whether too many pages wait for another one of this host to be requested."""

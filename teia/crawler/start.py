@@ -76,7 +76,7 @@ from teia.urls import split
 if TYPE_CHECKING:
     from teia.crawler.keep_fresh.crawl_budget import Elsewhere
     from teia.crawler.rendering.browsers import Browsers
-    from teia.crawler.rendering.rendering import Rendering
+    from teia.crawler.rendering.render_visits import Rendering
 
 logger = logging.getLogger(__name__)
 
@@ -390,7 +390,7 @@ async def _rendering(crawler: Crawler, clock: Clock) -> AsyncIterator[None]:
 
     def make(crawl: Crawl) -> Rendering:
         from teia.crawler.rendering.browsers import Browsers
-        from teia.crawler.rendering.rendering import Rendering
+        from teia.crawler.rendering.render_visits import Rendering
 
         program, render = find_browser(), crawl.config.render
         if not browsers:

@@ -32,7 +32,7 @@ class ActiveVisit:
     `checksum` is that of the body, None if it was not looked for; `seen` is the committed record that probably has the
     same body, `original` a visit that has it and is committed no later than this one (content_seen.py). `capture` is
     the location of the visit's own record, set by its commit. `static` is the result of reading a page as received,
-    while it waits to be rendered; `learnt` are records of kinds of pages, for the commit (rendering/learning.py).
+    while it waits to be rendered; `learnt` are records of kinds of pages, for the commit (rendering/kinds.py).
     """
 
     queue: HostQueue

@@ -1,6 +1,6 @@
 """What is known of the rendering of pages: kinds of pages of a host, and the pages whose text their scripts made.
 
-    renderings      kinds of pages, by a key of the kind; bytes here, decoded by crawler/rendering/learning.py
+    renderings      kinds of pages, by a key of the kind; bytes here, decoded by crawler/rendering/kinds.py
     rendered_pages  pages whose last capture was read as rendered: their texts are compared only with such texts
 
 The tables are created where they are missing, so that older cells have them too; a read-only user must do without.

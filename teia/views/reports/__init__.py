@@ -12,7 +12,7 @@ identities servers that answer by the client's identity
 links      references
 outcomes   outcomes of all URLs (T8)
 permissions directives of pages: noindex, noarchive and others
-rendering  pages that a browser rendered, and what it brought
+rendered_pages pages that a browser rendered, and what it brought
 servers    documents by server
 source     the data that every report reads
 space      bytes by place

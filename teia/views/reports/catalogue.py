@@ -18,7 +18,7 @@ from teia.views.reports.identities import identities
 from teia.views.reports.links import links
 from teia.views.reports.outcomes import outcomes
 from teia.views.reports.permissions import permissions
-from teia.views.reports.rendering import rendering
+from teia.views.reports.rendered_pages import rendering
 from teia.views.reports.servers import servers
 from teia.views.reports.source import Source
 from teia.views.reports.space import space

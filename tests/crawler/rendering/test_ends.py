@@ -12,8 +12,8 @@ from teia.clock import VirtualClock
 from teia.config.sections import Config
 from teia.crawler.child.messages import ReadResult, RenderGain, ScriptSigns
 from teia.crawler.rendering.browsers import RenderJob
-from teia.crawler.rendering.learning import CLEAR, RenderVerdict
-from teia.crawler.rendering.rendering import MAX_WAITING, Rendering
+from teia.crawler.rendering.kinds import CLEAR, RenderVerdict
+from teia.crawler.rendering.render_visits import MAX_WAITING, Rendering
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.politeness import DelayTarget

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teia.crawler.lookup import Lookup
-from teia.crawler.rendering.rendering import Rendering
+from teia.crawler.rendering.render_visits import Rendering
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.render.page import FetchForPage, RenderedPage
 from teia.store.root import open_root

@@ -14,8 +14,8 @@ from teia.clock import WallClock
 from teia.collections.account import empty_summary
 from teia.crawler.fetch_rows import fetch_log
 from teia.crawler.lookup import Lookup
-from teia.crawler.rendering.learning import BARREN
-from teia.crawler.rendering.rendering import Rendering
+from teia.crawler.rendering.kinds import BARREN
+from teia.crawler.rendering.render_visits import Rendering
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.tables import renderings
 from teia.indexer.open_search import CollectionSearch

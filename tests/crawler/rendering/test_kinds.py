@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from teia.crawler.rendering.learning import (
+from teia.crawler.rendering.kinds import (
     BARREN,
     CLEAR,
     FIRST_SKIP,

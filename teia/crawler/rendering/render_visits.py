@@ -18,7 +18,7 @@ from teia.config.sections import LimitSettings
 from teia.crawler.child.messages import ReadResult, RenderedDocument
 from teia.crawler.compiled_settings import user_agent
 from teia.crawler.rendering.browsers import Browsers, RenderJob
-from teia.crawler.rendering.learning import SAME_SCRIPTS, HostKinds, RenderKind, RenderVerdict, encode_kind
+from teia.crawler.rendering.kinds import SAME_SCRIPTS, HostKinds, RenderKind, RenderVerdict, encode_kind
 from teia.crawler.rendering.page_requests import PageRequests
 from teia.crawler.running_collection import Crawl
 from teia.crawler.visit import ActiveVisit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teia.crawler.compiled_settings import render_signs
-from teia.crawler.rendering.learning import RenderKind, RenderVerdict, decode_kind
+from teia.crawler.rendering.kinds import RenderKind, RenderVerdict, decode_kind
 from teia.frontier.tables import renderings
 from teia.lib.message import Message
 from teia.views.reports.source import Source
