@@ -29,7 +29,7 @@ from teia.sqlite import data_version, sqlite_errors, transaction
 from teia.store.root import Root
 from teia.views.capture_reader import CaptureReader
 from teia.views.captures import read_capture
-from teia.views.compare import DiffPart, compare
+from teia.views.compare_captures import DiffPart, compare
 
 if TYPE_CHECKING:
     from teia.indexer.open_search import CollectionSearch

@@ -39,10 +39,10 @@ from teia.search.rank.statistics import Statistics
 from teia.search.serve.gateway import Gateway, QueryFanOut, Shards
 from teia.search.serve.query_execution import DEADLINE_S, QueryExecution, RankedPages, SearchComponents
 from teia.search.serve.results_cache import ResultsCache
+from teia.search.show.correct_query import FEW_RESULTS, Spellings, Suggestions
 from teia.search.show.explain import explain_rows
 from teia.search.show.facets import collect_facets, start_facets
 from teia.search.show.results import Expansion, Facts, Hit, PageFacts, Results
-from teia.search.show.suggestions import FEW_RESULTS, Spellings, Suggestions
 from teia.urls import from_user, key_of
 
 MAX_AT_ONCE = 100

@@ -12,7 +12,7 @@ from teia.errors import StoreError, UsageError
 from teia.lib.message import Message
 from teia.urls import from_user
 from teia.views.captures import nearest_capture, read_capture, versions
-from teia.views.compare import Comparison, compare
+from teia.views.compare_captures import Comparison, compare
 from teia.web.access.roles import Role
 from teia.web.pages.finding.capture import check_reserved, parse_time
 from teia.web.server.json_routes import InstallationDep, PageRoutes, VisitorDep

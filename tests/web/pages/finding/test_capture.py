@@ -269,7 +269,7 @@ def test_two_versions_are_chosen_by_their_boxes(evil: Web) -> None:
 
 
 def test_texts_that_are_too_long_are_not_compared(evil: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("teia.views.compare.MAX_CHARS", 10)
+    monkeypatch.setattr("teia.views.compare_captures.MAX_CHARS", 10)
     diff = seen(evil, "/changing", "diff")["comparison"]
     assert diff["is_too_long"]
     assert diff["parts"] == []

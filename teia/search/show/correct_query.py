@@ -1,4 +1,4 @@
-"""Suggestions: what a misspelt word probably means, other spellings, and the words that no page has.
+"""Correction of queries: what a misspelt word probably means, other spellings, and the words that no page has.
 
 Words of the index have no accents; a suggestion is shown with the spelling of the pages that have it.
 """

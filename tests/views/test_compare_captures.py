@@ -9,7 +9,7 @@ from teia.clock import WallClock
 from teia.store.reader import ArchiveRecord
 from teia.views.capture_reader import CaptureReader
 from teia.views.captures import StoredCapture
-from teia.views.compare import MAX_CHARS, compare
+from teia.views.compare_captures import MAX_CHARS, compare
 
 URL = "http://a.test/"
 
