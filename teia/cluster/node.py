@@ -47,7 +47,7 @@ from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire, connect
 from teia.cluster.placing.balance import state_after
 from teia.cluster.placing.balancer import Balancer
-from teia.cluster.placing.choose_node import CircleOrder, OwnerOverrides, why_moved
+from teia.cluster.placing.cell_owners import CircleOrder, OwnerOverrides, why_moved
 from teia.cluster.placing.landmarks import measure_landmarks
 from teia.cluster.placing.site_analyzer import Analyzer
 from teia.cluster.placing.site_strategies import ISOLATED, Strategy, strategy_named, with_rules

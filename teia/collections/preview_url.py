@@ -1,7 +1,7 @@
 """Explanation, step by step and without a request, whether a URL would be crawled (A8).
 
 Every step is the crawler's own: the canonical form (urls.py), the rules (scope.py), the endless URL shapes
-(frontier/traps/shapes.py), robots.txt as last fetched.
+(frontier/traps/url_shapes.py), robots.txt as last fetched.
 """
 
 from __future__ import annotations

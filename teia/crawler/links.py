@@ -26,7 +26,7 @@ from teia.config.sections import LimitSettings
 from teia.frontier.cell.rows import tail_of
 from teia.frontier.cell.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_REQUISITE, BY_SITEMAP
 from teia.frontier.rules.scope import Scope
-from teia.frontier.traps.shapes import trap_of
+from teia.frontier.traps.url_shapes import trap_of
 from teia.records import Link, LinkKind
 from teia.urls import host_of, key_of
 

@@ -37,7 +37,7 @@ from teia.errors import ConfigError, TeiaError
 from teia.fetch.destination import read_caches
 from teia.fetch.fetcher import Fetcher, FetchRequest
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
-from teia.frontier.traps.shapes import trap_of
+from teia.frontier.traps.url_shapes import trap_of
 from teia.records import Fetched, Outcome
 from teia.signals.announce import AnnouncementSocket, Datagram, PathTaken
 from teia.urls import canonicalize, split

@@ -15,7 +15,7 @@ from teia.frontier.queue.retry import RETRY_RULES
 from teia.frontier.rules.scope import why_out_of_scope
 from teia.frontier.tables import hosts
 from teia.frontier.traps.pattern_table import HostPatterns
-from teia.frontier.traps.shapes import trap_of
+from teia.frontier.traps.url_shapes import trap_of
 from teia.lib.message import Message, decoded, joined, plain
 from teia.records import Outcome
 from teia.urls import site_of, slot_of

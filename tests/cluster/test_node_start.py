@@ -15,7 +15,7 @@ import pytest
 from teia.clock import WallClock
 from teia.cluster.nats.wire import NoAnswer
 from teia.cluster.node import Node, NodeIdentity
-from teia.cluster.placing.choose_node import OwnerOverrides
+from teia.cluster.placing.cell_owners import OwnerOverrides
 from teia.config.sections import Config
 from teia.errors import ConfigError
 from teia.parse.children.spawn import ZygoteProcess

@@ -16,7 +16,7 @@ from teia.errors import ClusterError, UsageError
 
 if TYPE_CHECKING:
     from teia.cluster.members.session import NodeState
-    from teia.cluster.placing.choose_node import OwnerOverrides, RingDocument
+    from teia.cluster.placing.cell_owners import OwnerOverrides, RingDocument
 
 CellNumber = Annotated[
     int, typer.Argument(metavar="CELL", help="Number of the cell, as shown by `teia cluster status`.")
@@ -36,7 +36,7 @@ def move(address: ClusterAddress, cell: CellNumber, node: NodeName) -> None:
 
     async def action(overrides: OwnerOverrides, alive: dict[str, NodeState], starts: tuple[int, ...]) -> str:
         from teia.cluster.placing.balance import CellTransfer
-        from teia.cluster.placing.choose_node import CircleOrder, record_moves
+        from teia.cluster.placing.cell_owners import CircleOrder, record_moves
 
         if not 0 <= cell < len(starts):
             raise UsageError(f"unknown cell {cell}; cells are numbered from 0 to {len(starts) - 1}")
@@ -65,7 +65,7 @@ def drain(address: ClusterAddress, node: NodeName, undo: Undo = False) -> None:
     """Drain a node: it gives its cells to the others and takes none. Then stop it, or --undo."""
 
     async def action(overrides: OwnerOverrides, alive: dict[str, NodeState], _: tuple[int, ...]) -> str:
-        from teia.cluster.placing.choose_node import set_drained
+        from teia.cluster.placing.cell_owners import set_drained
 
         def decide(ring: RingDocument) -> RingDocument | None:
             # A live node that is not drained must remain to own the cells.
@@ -151,7 +151,7 @@ Action = Callable[["OwnerOverrides", dict[str, "NodeState"], tuple[int, ...]], A
 
 async def _run_action(address: ClusterAddress, action: Action, node: str) -> str:
     from teia.cluster.members.agreement import agree
-    from teia.cluster.placing.choose_node import OwnerOverrides
+    from teia.cluster.placing.cell_owners import OwnerOverrides
     from teia.cluster.views.status import node_states
 
     clock, collection = WallClock(), address.collection

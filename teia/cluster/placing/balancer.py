@@ -1,4 +1,4 @@
-"""Execution of the balance: one node looks at all, decides (balance.py) and writes the decision down (choose_node.py).
+"""Execution of the balance: one node looks at all, decides (balance.py) and writes the decision down (cell_owners.py).
 
 It is the node whose name comes first among the live ones; should two believe so for a moment, one of them is refused.
 Nothing is decided while cells are moving: the reported loads would be of another distribution.
@@ -15,7 +15,7 @@ from teia.clock import Clock
 from teia.cluster.cells.split import Splitter
 from teia.cluster.members.session import NodeSession, NodeState
 from teia.cluster.placing.balance import CellTransfer, NodeLoad, is_slow, plan, plan_exchange
-from teia.cluster.placing.choose_node import CircleOrder, OwnerOverrides, RingDocument, record_moves
+from teia.cluster.placing.cell_owners import CircleOrder, OwnerOverrides, RingDocument, record_moves
 from teia.cluster.placing.site_strategies import GEO, forwarding_nodes
 from teia.config.sections import BalanceSettings
 

@@ -22,7 +22,7 @@ from teia.clock import Clock
 from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.owner import CellOwner
 from teia.cluster.members.session import NodeSession
-from teia.cluster.placing.choose_node import CircleOrder
+from teia.cluster.placing.cell_owners import CircleOrder
 from teia.cluster.search.fetch_for_index import missing_keys
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.split import split_cells

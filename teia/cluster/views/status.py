@@ -13,7 +13,7 @@ from teia.cluster.cells.log import CellLog
 from teia.cluster.members.agreement import agree
 from teia.cluster.members.session import BUCKET, NodeState
 from teia.cluster.nats.wire import Wire
-from teia.cluster.placing.choose_node import read_ring
+from teia.cluster.placing.cell_owners import read_ring
 from teia.errors import ClusterError
 
 

@@ -17,16 +17,16 @@ from teia.clock import Clock
 from teia.config.sections import LimitSettings
 from teia.crawler.child.messages import ReadResult, RenderedDocument
 from teia.crawler.compiled_settings import user_agent
+from teia.crawler.rendering.browser_requests import PageRequests
 from teia.crawler.rendering.browsers import Browsers, RenderJob
 from teia.crawler.rendering.kinds import SAME_SCRIPTS, HostKinds, RenderKind, RenderVerdict, encode_kind
-from teia.crawler.rendering.page_requests import PageRequests
 from teia.crawler.running_collection import Crawl
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.rows import QueuedUrl, tail_of
 from teia.frontier.cell.schema import BY_REQUISITE
 from teia.frontier.rules.scope import compile_scope
 from teia.frontier.traps.patterns import pattern_of
-from teia.frontier.traps.shapes import trap_of
+from teia.frontier.traps.url_shapes import trap_of
 from teia.parse.decode import decode
 from teia.parse.headers import parse_head
 from teia.records import Fetched, Outcome

@@ -1,6 +1,6 @@
 """Endless URL spaces.
 
-shapes         URL shapes without end
+url_shapes     URL shapes without end
 patterns       the pattern that many URLs share
 pattern_table  a host's patterns, in memory and on disk
 detector       which patterns are traps

@@ -70,7 +70,7 @@ An unanswered request says nothing about the pattern, and a dead host should be 
 
 SPELLING = "spelling: "
 SHAPE = "shape: "
-"""Prefixes of the patterns for other spellings of known URLs, and for links refused by a shape rule (shapes.py)."""
+"""Prefixes of the patterns for other spellings of known URLs, and for links refused by a shape rule (url_shapes.py)."""
 
 RECENT = 16
 """Number of last pages whose outlines are kept; a page with one of these outlines counts as alike."""

@@ -339,7 +339,7 @@ class TrapWatch:
             pattern.unanswered += not was_answered
 
     def count_refused(self, host_id: int, host: str, shapes: Mapping[str, int]) -> None:
-        """Count links that the shape rules (shapes.py) refused. Inside a transaction."""
+        """Count links that the shape rules (url_shapes.py) refused. Inside a transaction."""
         known = self.host(host_id, host)
         for rule, links in shapes.items():
             pattern = self._get_or_create(known, SHAPE + rule)

@@ -18,7 +18,7 @@ from teia.cluster.members.agreement import agree, write_settings
 from teia.cluster.members.session import NodeState
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import connect
-from teia.cluster.placing.choose_node import CircleOrder
+from teia.cluster.placing.cell_owners import CircleOrder
 from teia.config.load import load
 from teia.config.sections import Config
 from teia.frontier.cell.cell import FrontierCell

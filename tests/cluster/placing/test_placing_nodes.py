@@ -23,7 +23,7 @@ from teia.cluster.circle.host_cell import point_of_slot
 from teia.cluster.members.session import NodeState
 from teia.cluster.nats.wire import connect
 from teia.cluster.placing.balancer import node_loads
-from teia.cluster.placing.choose_node import DecidedTransfer, OwnerOverrides, RingDocument
+from teia.cluster.placing.cell_owners import DecidedTransfer, OwnerOverrides, RingDocument
 from teia.cluster.views.status import node_states, status_of
 from teia.lab.server.requestlog import read_log
 from teia.lab.server.serve import LabServer

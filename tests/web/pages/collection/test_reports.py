@@ -14,7 +14,7 @@ import pytest
 
 from teia.frontier.cell.schema import FOUND_BY, STATE_NAMES
 from teia.frontier.traps.detector import WatchReason
-from teia.frontier.traps.shapes import TRAP_RULES
+from teia.frontier.traps.url_shapes import TRAP_RULES
 from teia.views import reports
 from teia.views.reports.catalogue import REPORTS, unit_of
 from teia.views.reports.outcomes import DESCRIPTIONS

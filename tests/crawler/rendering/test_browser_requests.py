@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from teia.clock import VirtualClock
 from teia.crawler.child.messages import ReadResult
-from teia.crawler.rendering.page_requests import MAX_AGE_S, SHORT_AGE_S, PageRequests
+from teia.crawler.rendering.browser_requests import MAX_AGE_S, SHORT_AGE_S, PageRequests
 from teia.crawler.visit import RENDER, ActiveVisit
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.politeness import DelayTarget

@@ -13,7 +13,7 @@ from teia.cluster.members.join import join
 from teia.cluster.members.session import NodeSession, NodeState
 from teia.cluster.placing.balance import OVERLOADED, CellTransfer
 from teia.cluster.placing.balancer import Balancer
-from teia.cluster.placing.choose_node import (
+from teia.cluster.placing.cell_owners import (
     MOVES,
     CircleOrder,
     OwnerOverrides,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.config.sections import LimitSettings
-from teia.frontier.traps.shapes import TRAP_RULES, trap_of
+from teia.frontier.traps.url_shapes import TRAP_RULES, trap_of
 from teia.urls import canonicalize
 from tests.timing import within
 
