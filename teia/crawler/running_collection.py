@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil, inf
@@ -125,6 +125,9 @@ class PageRendering(Protocol):
 
     def note_read(self, visit: ActiveVisit, result: ReadResult | None) -> None:
         """Learn from a page that was rendered and read again; None if that killed its parse child."""
+
+    def note_committed(self, visits: Sequence[ActiveVisit]) -> None:
+        """Request pages again that turned out to need rendering after they had gone on as received."""
 
     def note_request(self, visit: ActiveVisit) -> None:
         """Take the answer to a request of a page."""
@@ -631,6 +634,7 @@ class Crawl:
         if self.rendering is not None:
             for host, records in result.kinds:
                 self.rendering.load(host, records)
+            self.rendering.note_committed(settled)
         for queue in result.large_hosts:
             queue.server.is_small = False
         for name, patterns in result.blocked_patterns.items():

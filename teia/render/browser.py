@@ -36,7 +36,7 @@ FOLDER = "teia-browser-"
 START_S = 30.0
 END_S = 5.0
 WATCH_S, LIST_EVERY = 0.1, 5
-LOW_PRIORITY = 5
+LOW_PRIORITY = 10
 """Pages as received come first: a browser would take the time of the crawler and its parse children."""
 
 PROBE_S = 10.0

@@ -219,13 +219,19 @@ class _Page:
         for _ in range(self._limits.clicks):
             if await self._call("click()") is not True:
                 break
-            await self._step()
+            await self._react(STEP_MS)
+            if await self._call("has_changed()") is True:
+                await self._step()
 
     async def _step(self) -> None:
-        """Let the page react: it is drawn, and its scripts run."""
+        """Let the page react several times: what it shows may make its scripts show more."""
         for _ in range(ROUNDS):
-            await self._show()
-            await self._settle(STEP_MS // ROUNDS)
+            await self._react(STEP_MS // ROUNDS)
+
+    async def _react(self, virtual_ms: int) -> None:
+        """Let the page react: it is drawn, and its scripts run."""
+        await self._show()
+        await self._settle(virtual_ms)
 
     async def _show(self) -> None:
         """Have the browser draw the page: observers of what is visible are called then, not by virtual time."""

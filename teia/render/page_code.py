@@ -83,6 +83,8 @@ PREPARE = """
     return true;
   };
 
+  const has_changed = () => before !== null && size() !== before.size;
+
   const copyOf = node => {
     const copy = node.cloneNode(false);
     if (node.shadowRoot) {
@@ -133,10 +135,10 @@ PREPARE = """
     return '<!DOCTYPE html>' + copy.outerHTML.slice(0, limit);
   };
   const drawn = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))));
-  globalThis.teia = {scroll, size, click, read, drawn};
+  globalThis.teia = {scroll, size, click, has_changed, read, drawn};
 })()
 """
-"""Makes the functions that the renderer calls: `scroll`, `size`, `drawn`, `click`, `read`.
+"""Makes the functions that the renderer calls: `scroll`, `size`, `drawn`, `click`, `has_changed`, `read`.
 
 `click` chooses an element that is neither a link nor a form's: first those whose names say that they show more. Text
 and links that a click replaced are put at the end of the document by `read`, which leaves out scripts and what browsers

@@ -10,9 +10,9 @@ without them (parse/html/script_signs.py).
 - One that brings nothing, or that fails, shows that the kind is not rendered.
 
 A kind whose pages brought nothing new `BARREN` times in a row is not rendered any more. A kind that is not rendered is
-tried again after some of its pages, each time twice as many, and after `RETRY_S`. If `SAME_SCRIPTS` patterns of a host
-show that some scripts bring nothing, pages of its other patterns with these scripts are no trials, unless they are
-nearly empty.
+tried again after some of its pages, each time twice as many, but not within `AGAIN_S`; and in any case after `RETRY_S`.
+If `SAME_SCRIPTS` patterns of a host show that some scripts bring nothing, pages of its other patterns with these
+scripts are no trials, unless they are nearly empty.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CLEAR = 20
 BARREN = 3
 SAME_SCRIPTS = 2
 FIRST_SKIP, MOST_SKIPS = 1_000, 64_000
-RETRY_S = 7 * 86_400.0
+AGAIN_S, RETRY_S = 600.0, 7 * 86_400.0
 MAX_KINDS = 200
 """Number of kinds of a host that are remembered; further ones are not rendered unless they are nearly empty.
 
@@ -67,12 +67,18 @@ class RenderKind(msgspec.Struct, array_like=True):
     added: list[int] = []
     is_failing: bool = False
 
+    @property
+    def is_undecided(self) -> bool:
+        """True until its trials have shown whether it is rendered."""
+        return self.verdict is RenderVerdict.UNKNOWN or self.verdict is RenderVerdict.UNSURE
+
     def is_wanted(self, now_s: float) -> bool:
         """Tell whether a page of this kind is to be rendered now; a page that is not counts as skipped."""
         if self.verdict is not RenderVerdict.STATIC:
             return True
         self.skipped += 1
-        if self.skipped <= self.skips and now_s - self.tried_s <= RETRY_S:
+        age_s = now_s - self.tried_s
+        if age_s <= RETRY_S and (self.skipped <= self.skips or age_s < AGAIN_S):
             return False
         # This page is the trial; others do not wait for it.
         self.skipped, self.tried_s = 0, now_s
@@ -145,15 +151,14 @@ class HostKinds:
         kind = self._kinds.get(key)
         if kind is None and (is_empty or len(self._kinds) < MAX_KINDS):
             kind = self._kinds[key] = RenderKind(pattern, scripts, is_empty)
-        if kind is not None and not kind.rendered and not is_empty and self._shows_nothing(scripts):
+        if kind is not None and not kind.rendered and not is_empty and self.barren_patterns(scripts) >= SAME_SCRIPTS:
             kind.verdict = RenderVerdict.STATIC
         return kind
 
-    def _shows_nothing(self, scripts: int) -> bool:
-        """Tell whether some scripts brought nothing in all patterns where they were tried, and these are several."""
+    def barren_patterns(self, scripts: int) -> int:
+        """Return the number of patterns in which some scripts brought nothing; 0 if they brought something in any."""
         same = [each for each in self._kinds.values() if each.scripts == scripts and each.rendered]
-        barren = [each for each in same if each.verdict is RenderVerdict.STATIC]
-        return len(barren) >= SAME_SCRIPTS and len(barren) == len(same)
+        return len(same) if all(each.verdict is RenderVerdict.STATIC for each in same) else 0
 
     def __len__(self) -> int:
         return len(self._kinds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from teia.crawler.child.messages import ReadResult
 from teia.crawler.running_collection import PageRendering
@@ -32,6 +32,8 @@ class RenderingOnDemand:
         return False
 
     def note_read(self, visit: ActiveVisit, result: ReadResult | None) -> None: ...
+
+    def note_committed(self, visits: Sequence[ActiveVisit]) -> None: ...
 
     def note_request(self, visit: ActiveVisit) -> None: ...
 

@@ -2,16 +2,18 @@
 
 A page whose signs (parse/html/script_signs.py) say that scripts may bring more is taken from the loop after it was read
 (`take`). It waits while a trial of its kind is under way, is rendered, and is read again with the document that its
-scripts made; or it continues as it was received. Few pages wait at a time: a host of which many wait gets no further
-page requested.
+scripts made; or it continues as it was received. Few pages wait at a time. Beyond that, pages that wait for a trial
+continue (postponed_pages.py), and a host of which many wait to be rendered gets no further page requested.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec.structs import replace
 
 from teia.clock import Clock
 from teia.config.sections import LimitSettings
@@ -20,6 +22,7 @@ from teia.crawler.compiled_settings import user_agent
 from teia.crawler.rendering.browser_requests import PageRequests
 from teia.crawler.rendering.browsers import Browsers, RenderJob
 from teia.crawler.rendering.kinds import SAME_SCRIPTS, HostKinds, RenderKind, RenderVerdict, encode_kind
+from teia.crawler.rendering.postponed_pages import PostponedPages, Scripts
 from teia.crawler.running_collection import Crawl
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.rows import QueuedUrl, tail_of
@@ -34,9 +37,12 @@ from teia.render.page import BrowserAnswer, PageLimits, RenderedPage
 from teia.urls import host_of, key_of
 
 MAX_OF_HOST, MAX_WAITING, MAX_BYTES = 256, 1_024, 128 * 2**20
-"""Pages of a host, and of all hosts, that wait at most before no further page is requested; and the size of all.
+"""Pages of a host, and of all hosts, that wait at most before no further page is requested; and the size of all."""
 
-As many as a fast crawl reads while a trial is under way, so that a site whose scripts bring nothing is not held up.
+MAX_FOR_TRIAL, MAX_TRIALS = 1, 64
+"""Pages that wait for a trial at most, and pages before the browser with which no further trial begins.
+
+The trap detector lets few URLs of a new pattern go at a time (frontier/traps/detector.py), so few may wait here.
 """
 
 Accept = Callable[[Crawl, ActiveVisit, ReadResult], None]
@@ -54,13 +60,15 @@ class RenderCounts:
     gained: int = 0
     failed: int = 0
     over_budget: int = 0
+    postponed: int = 0
+    untried: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class _Trial:
     """A trial of a kind that is under way: its host and scripts, and the pages that wait for its result."""
 
-    same: tuple[str, int]
+    same: Scripts
     waiting: list[ActiveVisit] = field(default_factory=list)
 
 
@@ -81,9 +89,10 @@ class Rendering:
         self.requests = PageRequests(clock, self._may_request, queue_request)
         self._kinds: defaultdict[str, HostKinds] = defaultdict(HostKinds)
         self._trials: dict[int, _Trial] = {}
-        self._open_trials: Counter[tuple[str, int]] = Counter()
+        self._open_trials: Counter[Scripts] = Counter()
         """Number of trials under way, by host and scripts; further kinds with these scripts wait for them."""
-        self._after_trials: defaultdict[tuple[str, int], list[ActiveVisit]] = defaultdict(list)
+        self._after_trials: defaultdict[Scripts, list[ActiveVisit]] = defaultdict(list)
+        self._postponed = PostponedPages(self._request_again, self._update_verdict)
         self._under_way: dict[ActiveVisit, RenderKind | None] = {}
         self._rereads: set[ActiveVisit] = set()
         """Pages under way that a parse child reads again: a stop waits for them."""
@@ -141,6 +150,14 @@ class Rendering:
                 self._crawl.unrendered += 1
                 self._crawl.forget(visit)
             return is_needed
+        if kind is not None and kind.is_undecided and not kind.is_empty:
+            waiting = self._trial_of(visit.queue.host, kind)
+            if waiting is not None and len(waiting) >= MAX_FOR_TRIAL:
+                self._postpone(visit, kind, result)
+                return True
+            if waiting is None and self._browsers.waiting >= MAX_TRIALS:
+                self.counts.untried += 1
+                return False
         visit.static = result
         self._under_way[visit] = kind
         self._of_host[visit.queue.host] += 1
@@ -148,21 +165,48 @@ class Rendering:
         self._admit(visit, kind)
         return True
 
+    def _postpone(self, visit: ActiveVisit, kind: RenderKind, result: ReadResult) -> None:
+        """Continue with a page as received; it is requested again if its kind turns out to be rendered."""
+        self.counts.postponed += 1
+        self._postponed.add(visit, kind)
+        # Without validators, so that it would come whole.
+        self._accept(self._crawl, visit, replace(result, etag="", last_modified=""))
+
+    def note_committed(self, visits: Sequence[ActiveVisit]) -> None:
+        """Request those pages again whose kind turned out to be rendered after they had gone on as received."""
+        self._postponed.note_committed(visits, self._open_trials.__contains__)
+
+    def _request_again(self, url: str) -> None:
+        self._crawl.committer.visit_requests.accept(url, self._clock.now_s())
+
+    def _update_verdict(self, host: str, kind: RenderKind) -> None:
+        """Give a kind that had no trial the verdict on its scripts, if there is one."""
+        self._kinds[host].find(kind.pattern, kind.scripts, is_empty=kind.is_empty)
+
     def _admit(self, visit: ActiveVisit, kind: RenderKind | None) -> None:
         """Render a page, as a trial or not, or let it wait for trials that are under way."""
         if kind is None or kind.verdict is RenderVerdict.RENDERED:
             self._start(visit)
             return
-        trial, same = self._trials.get(id(kind)), (visit.queue.host, kind.scripts)
+        waiting = self._trial_of(visit.queue.host, kind)
+        if waiting is not None:
+            waiting.append(visit)
+            return
+        same = (visit.queue.host, kind.scripts)
+        self._trials[id(kind)] = _Trial(same)
+        self._open_trials[same] += 1
+        self._start(visit)
+
+    def _trial_of(self, host: str, kind: RenderKind) -> list[ActiveVisit] | None:
+        """Return the pages that wait for a trial of a kind, or of its scripts; None if a trial may begin."""
+        trial, same = self._trials.get(id(kind)), (host, kind.scripts)
         if trial is not None:
-            trial.waiting.append(visit)
-        elif not kind.is_empty and self._open_trials[same] >= SAME_SCRIPTS:
-            # These trials may show that the scripts bring nothing.
-            self._after_trials[same].append(visit)
-        else:
-            self._trials[id(kind)] = _Trial(same)
-            self._open_trials[same] += 1
-            self._start(visit)
+            return trial.waiting
+        under_way = self._open_trials[same]
+        if kind.is_empty or not under_way or under_way + self._kinds[host].barren_patterns(kind.scripts) < SAME_SCRIPTS:
+            return None
+        # These trials may show that the scripts bring nothing.
+        return self._after_trials[same]
 
     def _mode(self, url: str) -> str:
         try:
@@ -187,6 +231,7 @@ class Rendering:
     def forget(self, host: str) -> None:
         """Drop a host that has left memory; what was learnt is on disk."""
         self._kinds.pop(host, None)
+        self._postponed.forget(host)
 
     # -- a page is rendered --------------------------------------------------------------------------------
 
@@ -283,6 +328,8 @@ class Rendering:
                 self._accept(self._crawl, visit, static)
             else:
                 self._admit(visit, own)
+        if trial.same not in self._open_trials:
+            self._postponed.settle(trial.same)
 
     # -- requests of pages ---------------------------------------------------------------------------------
 
@@ -317,6 +364,7 @@ class Rendering:
         self._trials.clear()
         self._open_trials.clear()
         self._after_trials.clear()
+        self._postponed.clear()
         for visit in visits:
             self._end(visit, None)
         self.requests.give_up()

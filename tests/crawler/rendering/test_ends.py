@@ -43,7 +43,7 @@ class StubCrawl:
             forget=self.forgotten.append,
             content_seen=None,
         )
-        self.browsers = SimpleNamespace(submit=self.jobs.append, trouble="", is_down=False)
+        self.browsers = SimpleNamespace(submit=self.jobs.append, trouble="", is_down=False, waiting=0)
         self.rendering = Rendering(
             cast("Any", self.crawl), cast("Any", self.browsers), VirtualClock(1_000.0),
             lambda _crawl, visit, _result: self.accepted.append(visit),
@@ -51,8 +51,10 @@ class StubCrawl:
             lambda _request: None,
         )  # fmt: skip
 
-    def take(self, number: int, signs: ScriptSigns = EMPTY, visits: int = 0) -> tuple[ActiveVisit, bool]:
-        url = f"http://h.test/p/{number}"
+    def take(
+        self, number: int, signs: ScriptSigns = EMPTY, visits: int = 0, path: str = "p"
+    ) -> tuple[ActiveVisit, bool]:
+        url = f"http://h.test/{path}/{number}"
         item = QueuedUrl(url, number, 1, 0, 0, 0.0, visits=visits)
         visit = ActiveVisit(HostQueue("h.test", 1, 0, 0, DelayTarget("h.test")), item)
         visit.fetched = Fetched(url, "200", 200, 1.0, 2.0, "192.0.2.1", b"", b"HTTP/1.1 200 OK\r\n\r\n", b"body")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from teia.crawler.rendering.kinds import (
+    AGAIN_S,
     BARREN,
     CLEAR,
     FIRST_SKIP,
@@ -61,11 +62,19 @@ def test_a_kind_whose_pages_bring_nothing_new_any_more_is_not_rendered_any_more(
 def test_a_kind_is_tried_again_after_some_pages_twice_as_many_each_time_and_after_a_week() -> None:
     each = kind()
     each.note_gain(0, 0, [], 1.0)
-    assert [each.is_wanted(2.0) for _ in range(FIRST_SKIP + 2)] == [*[False] * FIRST_SKIP, True, False]
-    each.note_gain(0, 0, [], 3.0)
-    assert [each.is_wanted(4.0) for _ in range(2 * FIRST_SKIP + 1)].index(True) == 2 * FIRST_SKIP
+    later_s = 1.0 + AGAIN_S
+    assert [each.is_wanted(later_s) for _ in range(FIRST_SKIP + 2)] == [*[False] * FIRST_SKIP, True, False]
+    each.note_gain(0, 0, [], 1.0)
+    assert [each.is_wanted(later_s) for _ in range(2 * FIRST_SKIP + 1)].index(True) == 2 * FIRST_SKIP
     each.note_gain(0, 0, [], 5.0)
     assert each.is_wanted(6.0 + RETRY_S)
+
+
+def test_a_fast_crawl_does_not_try_a_kind_again_within_minutes() -> None:
+    each = kind()
+    each.note_gain(0, 0, [], 1.0)
+    assert not any(each.is_wanted(AGAIN_S) for _ in range(3 * FIRST_SKIP))
+    assert each.is_wanted(1.0 + AGAIN_S)
 
 
 def test_scripts_that_brought_nothing_in_two_patterns_are_not_tried_in_a_third_unless_pages_are_empty() -> None:
