@@ -80,7 +80,7 @@ class Model:
             added = np.zeros(len(keys))
             added[known] = add_meaning(scores[known], vectors[known], query, weights)
             # With 0, every page added since the training would fall behind the others.
-            added[~known] = np.median(added[known]) if known.any() else 0.0
+            added[~known] = _median(added[known]) if known.any() else 0.0
             return added
 
         return add
@@ -190,3 +190,9 @@ class Models:
                 self._seen = status.st_ino, status.st_mtime_ns
                 self._model = load(self._folder)
             return self._model
+
+
+def _median(values: Floats) -> float:
+    """Return the median; numpy's own loads its masked arrays, an eighth of the time of `teia search`."""
+    ordered, size = np.sort(values), len(values)
+    return float(ordered[(size - 1) // 2] + ordered[size // 2]) / 2
