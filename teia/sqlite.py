@@ -229,15 +229,22 @@ def _image(ddl: str, version: int) -> bytes:
 
 
 def open_derived(path: Path, ddl: str, remedy: str = "rebuild it with `teia rebuild index`") -> sqlite3.Connection:
-    """Open a file of derived data for writing: unsynced, because after a power loss it can be made again."""
+    """Open a file of derived data for writing. A power loss may take transactions since `sync_log`, and no others."""
     try:
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
         db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = OFF")
+        # Syncs at checkpoints only. Without these a power loss could leave a file that cannot be opened.
+        db.execute("PRAGMA synchronous = NORMAL")
         db.executescript(ddl)
     except sqlite3.Error as error:
         raise StoreError(f"{path}: cannot be opened ({error}); {remedy}") from error
     return db
+
+
+def sync_log(path: Path) -> None:
+    """Make all committed transactions of a file durable: those in its log; older ones are in the file."""
+    with disk_errors(path, "synced"), suppress(FileNotFoundError), path.with_name(f"{path.name}-wal").open("rb") as log:
+        os.fdatasync(log.fileno())
 
 
 def open_to_read(path: Path, schema: Schema) -> sqlite3.Connection:

@@ -21,7 +21,7 @@ from sys import getsizeof
 import xxhash
 
 from teia.durable import disk_errors
-from teia.sqlite import open_derived, transaction
+from teia.sqlite import open_derived, sync_log, transaction
 
 MAX_TEXTS = 64
 MAX_TEXTS_PER_HOST = 3
@@ -55,7 +55,7 @@ class AnchorTexts:
     def __init__(self, path: Path, memory_bytes: int = MEMORY_BYTES) -> None:
         with disk_errors(path, "opened"):
             path.parent.mkdir(parents=True, exist_ok=True)
-        self._db = open_derived(path, _SCHEMA)
+        self._path, self._db = path, open_derived(path, _SCHEMA)
         self._remembered: dict[int, dict[int, Sequence[str] | None]] = {}
         """By host: its texts for recent targets; None where it can add none."""
 
@@ -129,6 +129,10 @@ class AnchorTexts:
         sql = "UPDATE targets SET indexed = texts, words = ? WHERE target = ?"
         with transaction(self._db):
             self._db.executemany(sql, ((number, key) for key, number in words.items()))
+
+    def sync(self) -> None:
+        """Make all that was added durable."""
+        sync_log(self._path)
 
     def close(self) -> None:
         self._db.close()

@@ -23,7 +23,7 @@ from teia.durable import disk_errors
 from teia.errors import StoreError
 from teia.index.entry import IndexEntry, PackedEntry, pack_entry, unpack_entry
 from teia.index.page_texts import PageTexts, shared_texts
-from teia.index.position import META_FILE, read_position, write_position
+from teia.index.position import META_FILE, read_position, remove_unfinished, write_position
 from teia.index.schema import GAP, ROOT, analysers, make_schema
 from teia.index.stems import shared_words
 
@@ -54,6 +54,7 @@ class CellIndex:
                 shutil.rmtree(self.folder, ignore_errors=True)
                 self.folder.mkdir(parents=True)
                 write_position(self.folder, 0)
+            remove_unfinished(self.folder)
         try:
             index = tantivy.Index(self.schema, path=str(self.folder))
         except (ValueError, OSError) as error:

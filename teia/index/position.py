@@ -42,6 +42,25 @@ def documents_in(folder: Path) -> int:
         return 0
 
 
+def remove_unfinished(folder: Path) -> None:
+    """Remove lists of deleted pages that a crash has left before their commit: tantivy does not write over them.
+
+    Only the writer of an index may call this, before it opens the index.
+    """
+    try:
+        segments = json.loads((folder / META_FILE).read_bytes())["segments"]
+        committed = {
+            f"{each['segment_id'].replace('-', '')}.{each['deletes']['opstamp']}.del"
+            for each in segments
+            if each["deletes"]
+        }
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # there is no index here, or one that cannot be opened
+    for path in folder.glob("*.del"):
+        if path.name not in committed:
+            path.unlink(missing_ok=True)
+
+
 def has_index(folder: Path) -> bool:
     """Tell whether there is an index here that can be searched, even an empty one."""
     return read_position(folder) is not None and (folder / META_FILE).exists()

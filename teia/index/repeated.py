@@ -18,7 +18,7 @@ from urllib.parse import quote
 from zlib import crc32
 
 from teia.index.entry import IndexEntry
-from teia.sqlite import data_version, open_derived, transaction
+from teia.sqlite import data_version, open_derived, sync_log, transaction
 
 FILE = "repeated.sqlite"
 FIRST_PAGES = 24
@@ -118,7 +118,7 @@ class RepeatedLinesWriter:
     """The lines of one cell's hosts, counted; one writer."""
 
     def __init__(self, path: Path) -> None:
-        self._db = open_derived(path, _SCHEMA)
+        self._path, self._db = path, open_derived(path, _SCHEMA)
         self._hosts: dict[str, _HostLines] = {}
         self._changed: set[str] = set()
         self._lines = 0
@@ -147,6 +147,11 @@ class RepeatedLinesWriter:
                     "INSERT OR REPLACE INTO hosts VALUES (?, ?, ?, ?, ?)", map(self._row, self._changed)
                 )
             self._changed.clear()
+
+    def sync(self) -> None:
+        """Make all that was added durable."""
+        self.flush()
+        sync_log(self._path)
 
     def _row(self, name: str) -> tuple[str, int, bytes, bytes, bytes]:
         host = self._hosts[name]

@@ -179,9 +179,10 @@ class CellIndexer:
 
     def commit(self) -> None:
         self.check_folder()
-        # Order for a crash: the links, then the position that covers them, then the hand-over files behind it.
+        # Order for a crash: links and texts, then the position that covers them, then the hand-over files behind it.
         self.links.flush()
-        self.repeated_lines.flush()
+        self.repeated_lines.sync()
+        self.anchors.sync()
         self.index.commit(self.position)
         self.handover_reader.forget(self.position)
         self.uncommitted = 0

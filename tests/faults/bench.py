@@ -198,7 +198,7 @@ def after(hurt: dict[str, Any], again: dict[str, Any], calm: dict[str, Any]) -> 
     if again["records"] != calm["records"]:
         wrong.append(f"{again['records']} records are counted, without a fault {calm['records']}")
     acknowledged = {url for url, _, purpose in hurt["acknowledged"] if purpose == "page"}
-    if lost := acknowledged & set(again["asked"]):
+    if lost := acknowledged & set(again.get("asked", ())):
         wrong.append(f"asked for again though committed: {sorted(lost)}")
     return wrong
 

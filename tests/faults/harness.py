@@ -34,13 +34,14 @@ from teia.crawler.running_collection import Crawl
 from teia.errors import TeiaError
 from teia.fetch.fetcher import FetchRequest
 from teia.frontier.cell.cell import FrontierCell
-from teia.indexer import process
+from teia.indexer import indexer, process
 from teia.indexer.rebuild import audit_index
 from teia.parse.children.pool import LostAnswer
 from teia.records import Fetched
 from teia.store.cdxj import write_index
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import audit_archives, audit_fetch_log, known_urls, stored_records
+from teia.transfer.removal import remove
 
 HOSTS, PAGES = ("a.test", "b.test", "c.test"), 10
 FILE_BYTES = 6_000
@@ -48,6 +49,10 @@ FILE_BYTES = 6_000
 
 CRAWL_S = 40.0
 """A crawl of thirty pages that takes longer hangs."""
+
+FEW_CHANGES = 5
+REMOVED = ["http://b.test/1", "c.test"]
+"""A page, and a whole site."""
 
 PATIENCE = 3
 """Commits that fail until somebody kills a crawl."""
@@ -231,6 +236,18 @@ async def look_at(root: Root, told: JsonLines) -> None:
     told(urls=urls, copies=copies, complaints=complaints, records=records, checked=audits["archive"].checked)
 
 
+async def make_index(root: Root) -> None:
+    """Index a crawl, with a commit after every few pages."""
+    indexer.STEP_CHANGES = FEW_CHANGES
+    following = process.CollectionFollower(root, "main", WallClock())
+    try:
+        while await following.step():
+            following.commit()
+        await following.finish()
+    finally:
+        await following.close()
+
+
 # ---- the process ----------------------------------------------------------------------------------------------------
 
 
@@ -241,12 +258,21 @@ def child(order: Mapping[str, Any], told: JsonLines) -> None:
         texts = [fault[key].encode() for key in ("path", "deeds", "log")]
         shim.fault_set(texts[0], texts[1], ctypes.c_long(fault["nth"]), fault["error"], fault["sticky"], texts[2])
     if "trace" in order:
-        shim.trace_set(order["crawl"].encode(), order["trace"].encode())
+        folder = next(order[each] for each in ("crawl", "index", "remove") if each in order)
+        shim.trace_set(folder.encode(), order["trace"].encode())
     try:
         if "crawl" in order:
             root = open_root(Path(order["crawl"]), create=True)
             with root.locked():
                 asyncio.run(crawl(root, told, dies=order.get("dies", False)))
+        if "index" in order:
+            asyncio.run(make_index(open_root(Path(order["index"]))))
+            told(state="finished")
+        if "remove" in order:
+            root = open_root(Path(order["remove"]))
+            with root.locked():
+                done = remove(root, "main", REMOVED, "a power loss", WallClock(), dry_run=False)
+            told(state="finished", is_proven=done.is_proven)
     except TeiaError as error:
         told(error=str(error), kind=type(error).__name__)
     except BaseException as error:  # noqa: BLE001  # it is what the bench looks for

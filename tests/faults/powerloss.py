@@ -1,9 +1,14 @@
-"""Images of a disk after a power loss, from the trace of a crawl: `python -m tests.faults.powerloss IMAGES [SEED]`.
+"""Images of a disk after a power loss: `python -m tests.faults.powerloss IMAGES [SEED] [crawl | index | removal]`.
 
 What was synced is there. Of the writes and truncations of a file since its last sync any may be there or not, a write
 also in part, by sectors of 512 bytes. Of the changes of names in a folder since its last sync the first ones are there:
-file systems keep those in order. Each image must open, a crawl of it must end like one without a power loss, and no
-page may be requested again whose commit had been acknowledged.
+file systems keep those in order. Each image must open.
+
+    crawl    a crawl of the image ends like one without a power loss, and no page is requested again whose commit had
+             been acknowledged
+    index    a crawl that is over is indexed; the same, and the index can be finished
+    removal  a page and a site are removed from archive and index; the command is run again, and ends like one without a
+             power loss. Every second image is crawled on before that: no page that stays may be missing
 """
 
 from __future__ import annotations
@@ -73,6 +78,14 @@ class Disk:
         """By path: a file, or None for a folder."""
         self._names: dict[str, list[tuple[str, str, _File | None]]] = defaultdict(list)
         self.acknowledged = 0
+
+    def load(self, folder: Path) -> None:
+        """Begin with all files of a folder, synced."""
+        for path in sorted(folder.rglob("*")):
+            name = str(path)
+            self._durable[name] = None
+            if path.is_file():
+                self._durable[name] = self._live[name] = _File(bytearray(path.read_bytes()))
 
     def see(self, deed: Deed) -> None:
         if deed.what == "!":
@@ -179,13 +192,51 @@ def complaints(
     return {name: wrong for name, wrong in found.items() if wrong}
 
 
-def main(number: int, seed: int) -> None:
+def later_complaints(bench: Bench, stage: str, number: int, chance: random.Random) -> dict[str, list[str]]:
+    """Return what is wrong with images of the indexing of a crawl (`index`), or of a removal (`remove`)."""
+    with bench.data() as data:
+        told = bench.order(crawl=str(data), look=str(data)) if stage == "remove" else bench.order(crawl=str(data))
+        assert told.get("state") == "finished", told
+        disk, trace, root = Disk(), data.parent / "trace", str(data)
+        disk.load(data)
+        calm = bench.order(**{stage: root, "trace": str(trace), "look": root})
+        assert calm.get("state") == "finished", calm
+        deeds = read_trace(trace)
+    hurt = {"acknowledged": told["acknowledged"] if stage == "index" else []}
+    wrong, seen = dict[str, list[str]](), 0
+    for nth, point in enumerate(sorted(chance.randint(0, len(deeds)) for _ in range(number))):
+        for deed in deeds[seen:point]:
+            disk.see(deed)
+        seen = point
+        with bench.data() as image:
+            disk.write_image(chance, root, image)
+            name, found = f"after call {point} of {len(deeds)}", list[str]()
+            if stage == "remove" and nth % 2:
+                again = bench.order(crawl=str(image), look=str(image))
+                found += [f"{key}: {again[key]}" for key in ("error", "crash", "complaints") if again.get(key)]
+                stays = {url for url in calm["urls"] if calm["urls"][url][0] == "done"}
+                found += [f"{url} is missing" for url in stays if again.get("urls", {}).get(url) != calm["urls"][url]]
+            order = {"crawl": str(image)} if stage == "index" else {stage: str(image)}
+            again = bench.order(**order, look=str(image))
+            found += after(hurt, again, calm)
+            found += [] if again.get("is_proven", True) else ["the removal is not proven"]
+            if found:
+                wrong[name] = found
+    return wrong
+
+
+def main(number: int, seed: int, stage: str) -> None:
+    chance = random.Random(seed)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, Bench(Path(folder), compiled(Path(folder))) as bench:
-        wrong = complaints(bench, bench.undisturbed(), number, random.Random(seed))
+        if stage == "crawl":
+            wrong = complaints(bench, bench.undisturbed(), number, chance)
+        else:
+            wrong = later_complaints(bench, {"removal": "remove"}.get(stage, stage), number, chance)
     for name, lines in wrong.items():
         print(name, *lines, sep="\n  ")
-    print(f"seed {seed}: {number:,} power losses, {len(wrong):,} with something wrong")
+    print(f"{stage}, seed {seed}: {number:,} power losses, {len(wrong):,} with something wrong")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 24)
+    given = sys.argv[1:]
+    main(int(given[0]), int(given[1]) if len(given) > 1 else 24, given[2] if len(given) > 2 else "crawl")
