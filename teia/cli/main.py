@@ -58,6 +58,7 @@ COMMANDS = {
     "export": ("teia.cli.data.export:app", LOOKING),
     "import": ("teia.cli.data.import_:app", CRAWLING),
     "audit": ("teia.cli.data.audit:app", LOOKING),
+    "manifest": ("teia.cli.data.manifest:app", LOOKING),
     "rebuild": ("teia.cli.data.rebuild:app", CRAWLING),
     "remove": ("teia.cli.data.remove:remove", CRAWLING),
     "retain": ("teia.cli.data.retain:retain", CRAWLING),

@@ -335,6 +335,12 @@ class ArchiveSettings:
     content_seen: bool = setting(
         True, "recognise a body that another URL brought before: store a reference to it and do not parse it again"
     )
+    fixity_days: float = setting(
+        90.0,
+        "time within which each WARC file is read again and compared with its signed digest; 0: never",
+        unit="days",
+        at_least=0,
+    )
 
 
 @dataclass(frozen=True, slots=True)

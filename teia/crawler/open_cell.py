@@ -34,6 +34,7 @@ from teia.records import Outcome
 from teia.sqlite import log_bytes
 from teia.store.archive import ArchiveWriter, Position, archive_path
 from teia.store.erase import Erased, erase
+from teia.store.manifest import begin_erasure, end_erasure
 from teia.store.reader import ArchiveReader
 from teia.store.root import CellFolder
 from teia.store.warc import header_url
@@ -233,9 +234,11 @@ def finish_erasures(folder: CellFolder, clock: Clock, frontier: FrontierCell | N
         for file, answers in planned.items():
             path = archive_path(folder.archive, file)
             if path.is_file():
-                reason = next(iter(answers.values()))
-                erased = erase(path, [int(offset) for offset in answers], reason, clock.now_s())
-                done.add(erased)
+                reason, collection = next(iter(answers.values())), folder.path.parent.parent
+                begin_erasure(collection, path, reason, clock.now_s())
+                done.add(erase(path, [int(offset) for offset in answers], reason, clock.now_s()))
+                # Before the plan is forgotten: after a crash the erasure is repeated, and the entry with it.
+                end_erasure(collection, path, reason, clock.now_s())
         if planned:
             with cell.transaction():
                 cell.delete_meta([ERASURES])

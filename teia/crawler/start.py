@@ -31,6 +31,7 @@ from teia.clock import Clock
 from teia.config.sections import Config
 from teia.crawler.child import answer_reader
 from teia.crawler.child.messages import Focus, probe_task, with_focus
+from teia.crawler.closed_files import finishing, running_fixity
 from teia.crawler.commit import CommitResult, Committer
 from teia.crawler.compiled_settings import (
     check_crawl,
@@ -49,7 +50,6 @@ from teia.crawler.rendering.on_demand import RenderingOnDemand
 from teia.crawler.resources import PER_CHILD, DiskSpace, allot_sockets, count_open_files, raise_limit
 from teia.crawler.robots import RobotsCache
 from teia.crawler.running_collection import Crawl, delay_entry
-from teia.crawler.write_cdxj import indexing
 from teia.errors import StoreError, TeiaError
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import AddressOverrides, Destinations, read_caches
@@ -416,6 +416,16 @@ async def _rendering(crawler: Crawler, clock: Clock) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def _care_for_files(root: Root, crawls: Sequence[Crawl], clock: Clock) -> AsyncIterator[None]:
+    """Index and sign the archive files that are closed, and compare them now and then, until the block ends."""
+    cells = [cell for crawl in crawls for cell in crawl.committer.cells]
+    days = {root.collection(crawl.name).path: crawl.config.archive.fixity_days for crawl in crawls}
+    cells_move = any(crawl.ownership.cells_move for crawl in crawls)
+    async with finishing(cells, clock, cells_move=cells_move), running_fixity(days, clock):
+        yield
+
+
+@asynccontextmanager
 async def open_crawler(
     root: Root,
     configs: Sequence[Config],
@@ -467,7 +477,7 @@ async def open_crawler(
                 destinations = Destinations(resolver, guard, AddressOverrides.parse(shared.fetch.resolve))
                 robots, rng = RobotsCache(shared.courtesy, shared.limits), random.Random(seed)
                 disk = DiskSpace(root.path, shared.limits.disk_free_bytes)
-                async with indexing([cell for crawl in crawls for cell in crawl.committer.cells], clock):
+                async with _care_for_files(root, crawls, clock):
                     crawler = Crawler(
                         crawls, schedule, fetcher, destinations, pool, robots, clock, rng, disk, sockets.at_once
                     )

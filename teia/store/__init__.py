@@ -10,6 +10,10 @@ standard files that other tools read: WARC, CDXJ, Parquet. docs/formats.md descr
     seen_bodies.py  records by a checksum of their body, for the content-seen test
     surt.py       the sort key of a URL in web archive indexes
     cdxj.py       an index beside each closed WARC file
+    signing_key.py  the key that signs manifests
+    manifest.py   signed digests of the WARC files, in a chain
+    fixity.py     the files compared with the manifest, now and then
+    closed_file.py  index, digest and number of records of a closed WARC file
     erase.py      removal of single records, without moving the others
     audit.py      integrity checks of the archive
     fetchlog.py   one row per fetch, and the files of them that count

@@ -6,9 +6,8 @@ the type `warc/revisit` and, by their convention, no status):
     com,example)/a 20240102030405 {"url": "http://example.com/a", "mime": "text/html", "status": "200", "digest":
     "sha256:…", "length": "1234", "offset": "567", "filename": "teia-….warc.gz"}                        (on one line)
 
-It is derived from the WARC file alone, by reading it once (`write_index`), so it may be lost and made again. Making it
-reads and inflates the whole file: `main` does it in a process of its own, with low priority.
-Sorting spills runs to temporary files, so memory does not grow with the file.
+It is derived from the WARC file alone, by reading it once (`write_index`), so it may be lost and made again. Sorting
+spills runs to temporary files, so memory does not grow with the file.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import heapq
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from itertools import islice
@@ -72,28 +71,22 @@ def cdxj_line(record: ArchiveRecord) -> bytes | None:
 
 def index_lines(warc: Path, run_lines: int = RUN_LINES) -> Iterator[bytes]:
     """Yield the sorted lines of one WARC file. Damaged records have none; finding those is the audit's work."""
-    return sorted_lines(_lines(warc), run_lines)
+    return _sorted_records(file_records(warc, ignore_damage), run_lines)
 
 
-def _lines(warc: Path) -> Iterator[bytes]:
-    for record in file_records(warc, ignore_damage):
-        line = cdxj_line(record)
-        if line is not None:
-            yield line
+def _sorted_records(records: Iterable[ArchiveRecord], run_lines: int) -> Iterator[bytes]:
+    return sorted_lines((line for record in records if (line := cdxj_line(record)) is not None), run_lines)
 
 
-def write_index(warc: Path) -> Path:
-    """Write the CDXJ file of a closed WARC file beside it, whole or not at all; return its path."""
+def write_index(warc: Path, records: Iterable[ArchiveRecord] | None = None) -> Path:
+    """Write the CDXJ file of a closed WARC file beside it, whole or not at all; return its path.
+
+    `records` are all of its records, if the caller reads them for another purpose too.
+    """
     path = index_path(warc)
     with replacing(path) as file:
-        file.writelines(index_lines(warc))
+        file.writelines(index_lines(warc) if records is None else _sorted_records(records, RUN_LINES))
     return path
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Write the index of one file, in a process of its own."""
-    write_index(Path(arguments[0]))
-    return 0
 
 
 def unindexed_files(folder: Path, open_file: str) -> list[Path]:

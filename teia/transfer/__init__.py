@@ -14,6 +14,7 @@ read_all          read collections without writing
 politeness_audit  `teia audit politeness`
 audits            run audits, keep their results
 links_audit       `teia audit links`
+manifest_audit    `teia audit manifest`
 frontier_audit    `teia audit frontier`; damaged pages of the frontier
 retention         `teia retain`
 removal           `teia remove`

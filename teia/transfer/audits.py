@@ -7,6 +7,7 @@ stored. The audit of links can also repair, and then no other process may write.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -20,6 +21,7 @@ from teia.store.audit import Audit
 from teia.store.root import CollectionFolder, Root
 from teia.transfer.frontier_audit import audit_frontier, damage
 from teia.transfer.links_audit import audit_links, repair_links
+from teia.transfer.manifest_audit import audit_manifest
 from teia.transfer.read_all import audit_archives, audit_fetch_log
 
 MAX_DETAILS = 20
@@ -34,6 +36,7 @@ class AuditKind(StrEnum):
     INDEX = "index"
     LINKS = "links"
     FRONTIER = "frontier"
+    MANIFEST = "manifest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +51,16 @@ class AuditResult:
     details: tuple[str, ...]
 
 
-def audit(root: Root, name: str, kind: AuditKind, clock: Clock, *, repair: bool = False) -> Audit:
-    """Run an audit, and store its result where the folder is writable; `repair` in-links before it."""
+def audit(
+    root: Root, name: str, kind: AuditKind, clock: Clock, *, repair: bool = False, trusted: Sequence[bytes] = ()
+) -> Audit:
+    """Run an audit, and store its result where the folder is writable; `repair` in-links before it.
+
+    `trusted` are public keys for the manifest, instead of those of the folder.
+    """
     began_s, damaged = clock.now_s(), damage(root, name)
     try:
-        found = _run(root, name, kind, clock, repair=repair)
+        found = _run(root, name, kind, clock, repair=repair, trusted=trusted)
     except StoreError as error:
         if not damaged:
             raise
@@ -67,7 +75,9 @@ def audit(root: Root, name: str, kind: AuditKind, clock: Clock, *, repair: bool 
     return found
 
 
-def _run(root: Root, name: str, kind: AuditKind, clock: Clock, *, repair: bool) -> Audit:
+def _run(root: Root, name: str, kind: AuditKind, clock: Clock, *, repair: bool, trusted: Sequence[bytes]) -> Audit:
+    if kind is AuditKind.MANIFEST:
+        return audit_manifest(root, name, clock, trusted)
     if kind is AuditKind.POLITENESS:
         return audit_fetch_log(root, name, saved(root, name).config.courtesy)
     if kind is AuditKind.LINKS:

@@ -23,6 +23,7 @@ from teia.clock import Clock
 from teia.collections.settings import saved
 from teia.config.load import load, to_toml
 from teia.config.sections import Config
+from teia.crawler.closed_files import sign_all
 from teia.crawler.commit import CommitResult, Committer, capture_location, is_stored_as_revisit, page_row
 from teia.crawler.keep_fresh.observe import observe_visit
 from teia.crawler.open_cell import Cell
@@ -180,6 +181,7 @@ def open_target(root: Root, name: str, clock: Clock) -> Iterator[Target]:
             committer = Committer(cells, starts, ledger, clock, record_visit=partial(record_imported, clock))
             committer.deliver(CommitResult())
             yield Target(config, crawl.read_settings, committer, cells, starts, clock)
+        sign_all(root.collection(name), clock)
     finally:
         # An import ends no crawl, so it must not mark the stop of the last one as clean.
         ledger.close(clean=False, now_s=clock.now_s())

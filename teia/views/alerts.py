@@ -97,6 +97,11 @@ def _account_alerts(account: Mapping[str, Any]) -> list[Alert]:
         why = account["not_rendered"]
         message = Message("pages are not rendered by a browser: {why}", why=why)
         found.append(Alert("rendering", message, 55.0, detail=why))
+    fixity = account.get("fixity") or {}
+    if fixity.get("violations"):
+        wrong, first = fixity["violations"], fixity["details"][0]
+        message = Message("{n} files of the archive are not as they were signed: {first}", n=wrong, first=first)
+        found.append(Alert("fixity", message, 78.0, value=wrong, detail=first))
     seeds, unresolved = _failed_seeds(account)
     for host in unresolved[:UNRESOLVED_HOSTS]:
         message = Message("no address was found for the host {host}; check its spelling", host=host)

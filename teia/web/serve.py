@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -31,6 +31,7 @@ from teia.web.access.roles import Role
 from teia.web.app import LOOPBACK_NAMES, make_app
 from teia.web.background.alert_messages import AlertMessenger
 from teia.web.background.crawler import Supervisor
+from teia.web.background.fixity import FixityRunner
 from teia.web.pages.collection import collections
 from teia.web.server.connections import WatchedConnection
 from teia.web.server.installation import Installation
@@ -104,15 +105,22 @@ def serve(
         supervisor.start()
         notifier.start()
         indexes.start()
-    messenger = AlertMessenger(installation, f"http://{shown}:{number}") if crawls else None
-    if messenger is not None:
-        messenger.start()
     Thread(target=warm, args=(installation,), name="warm", daemon=True).start()
-    try:
+    with _background(installation, f"http://{shown}:{number}") if crawls else nullcontext():
         return _run_server(_Server(config), listener, notifier, indexes)
+
+
+@contextmanager
+def _background(installation: Installation, address: str) -> Iterator[None]:
+    """Send alerts and check the fixity of archives until the block ends."""
+    messenger, fixity = AlertMessenger(installation, address), FixityRunner(installation.root, installation.clock)
+    messenger.start()
+    fixity.start()
+    try:
+        yield
     finally:
-        if messenger is not None:
-            messenger.stop()
+        messenger.stop()
+        fixity.stop()
 
 
 def _server_config(app: ASGIApp, *, behind_proxy: bool) -> uvicorn.Config:

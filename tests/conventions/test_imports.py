@@ -230,6 +230,7 @@ IMPORTED_AS = {
     "dnspython": "dns",
     "google-re2": "re2",
     "nats-py": "nats",
+    "pynacl": "nacl",
 }
 """Packages whose modules are called otherwise than they are; elsewhere a dash becomes an underscore."""
 

@@ -26,7 +26,7 @@ from teia.collections import control_file
 from teia.collections.poll_requests import drop_stale_requests, serve_requests
 from teia.collections.settings import configure
 from teia.config.sections import Config
-from teia.crawler import loop, write_cdxj
+from teia.crawler import closed_files, loop
 from teia.crawler import start as crawler_start
 from teia.crawler.child.read_answer import read
 from teia.crawler.lookup import Lookup
@@ -38,7 +38,7 @@ from teia.indexer import indexer, process
 from teia.indexer.rebuild import audit_index
 from teia.parse.children.pool import LostAnswer
 from teia.records import Fetched
-from teia.store.cdxj import write_index
+from teia.store.closed_file import Description, describe
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import audit_archives, audit_fetch_log, known_urls, stored_records
 from teia.transfer.removal import remove
@@ -129,8 +129,8 @@ class ReadingPool:
         self._is_closed = True
 
 
-async def index_here(path: Path) -> None:
-    write_index(path)
+async def describe_here(path: Path) -> Description:
+    return describe(path)
 
 
 def config_of(root: Root, name: str = "main") -> Config:
@@ -173,7 +173,7 @@ async def crawl(root: Root, told: JsonLines, *, dies: bool) -> None:
         return fetchers[-1]
 
     crawler_start.CurlFetcher, crawler_start.ChildPool = fetcher, ReadingPool  # type: ignore[assignment,misc]
-    write_cdxj._index, write_cdxj.CHECK_S = index_here, 0.01  # type: ignore[assignment]
+    closed_files._describe, closed_files.CHECK_S = describe_here, 0.01  # type: ignore[assignment]
     loop.DISK_RETRY_S = loop.DISK_CHECK_S = 0.05
     control_file.SPARE_BYTES = 16_384  # hundreds of writes that differ in nothing
     committed, failed, failures = Crawl.apply_commit, loop.Crawler._handle_commit, list[str]()

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from teia.cli.main import application
 from teia.clock import VirtualClock, WallClock
 from teia.collections.settings import saved
+from teia.crawler.closed_files import sign_all
 from teia.crawler.lookup import Lookup
 from teia.errors import UsageError
 from teia.frontier.cell.cell import FrontierCell
@@ -27,6 +28,7 @@ from teia.store.root import Root, open_root
 from teia.store.seen_bodies import SeenBodies, SeenBody
 from teia.transfer.export_wacz import export_wacz
 from teia.transfer.links_audit import audit_links
+from teia.transfer.manifest_audit import audit_manifest
 from teia.transfer.read_all import audit_archives, known_urls
 from teia.transfer.removal import LOG_FILE, RemovalResult, remove, rule_of
 from teia.web.access.accounts import Accounts
@@ -203,6 +205,7 @@ def test_a_kill_leaves_nothing_that_the_next_try_does_not_remove(tmp_path: Path)
     with offline_crawl(TEXTS, tmp_path / "first", HOME, index__enabled=False) as crawl:
         crawl.run()
     before, data = tmp_path / "first" / "data", tmp_path / "data"
+    sign_all(open_root(before).collection("main"), VirtualClock(NOW_S))
 
     def take_out(root: Root) -> RemovalResult:
         return remove(root, "main", [BAD, "gone.test"], "", VirtualClock(NOW_S + 1e6), dry_run=False)
@@ -216,7 +219,9 @@ def test_a_kill_leaves_nothing_that_the_next_try_does_not_remove(tmp_path: Path)
         root = open_root(data)
         assert steps_until(step, lambda root=root: take_out(root)) == step  # type: ignore[misc]
         assert audit_archives(root, "main").violations == 0, step
+        assert audit_manifest(root, "main", WallClock()).details == (), step
         assert take_out(root).is_proven, step
+        assert audit_manifest(root, "main", WallClock()).details == (), step
         assert b"slander" not in archive_text(root), step
         assert audit_archives(root, "main").violations == 0, step
         assert audit_links(root, "main").violations == 0, step

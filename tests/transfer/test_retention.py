@@ -16,10 +16,13 @@ from typer.testing import CliRunner
 from teia.cli.main import application
 from teia.clock import VirtualClock
 from teia.config.sections import RetentionSettings
+from teia.crawler.closed_files import sign_all
 from teia.crawler.lookup import Lookup
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.tables.captures import CaptureRow
+from teia.store.manifest import MANIFEST
 from teia.store.root import Root, open_root
+from teia.transfer.manifest_audit import audit_manifest
 from teia.transfer.read_all import audit_archives
 from teia.transfer.retention import DAY_S, RetentionResult, removal_reasons, retain
 from teia.views.captures import read_capture
@@ -28,6 +31,7 @@ from tests.transfer.kills import steps_until
 
 PAGE, COPY = "http://a.test/", "http://b.test/"
 VISITS = 9
+CLOCK = VirtualClock(NOW_S + 99 * DAY_S)
 
 
 def crawled(folder: Path, **settings: Any) -> Root:
@@ -204,12 +208,17 @@ def _kill_and_check(before: Root, folder: Path, step: int) -> None:
     root = open_root(folder)
     assert steps_until(step, lambda: apply(root)) == step
     assert audit_archives(root, "main").violations == 0, step
+    assert audit_manifest(root, "main", CLOCK).details == (), step
     # Either nothing is forgotten yet, or everything; a reader finds each capture whole in both cases.
     assert captured(root) in (wanted, captured(before)), step
     apply(root)
     assert captured(root) == wanted, step
     assert captured(root, COPY) == [b"none"], step
     assert audit_archives(root, "main").violations == 0, step
+    assert audit_manifest(root, "main", CLOCK).details == (), step
+    events = [json.loads(line)["event"] for line in (root.path / "main" / MANIFEST).read_text().splitlines()]
+    assert "damaged" not in events, step
+    assert events.count("erased") >= 1, step
     assert b"three" not in b"".join(map(gzip_text, root.path.rglob("*.warc.gz"))), step
     with closing(FrontierCell(root.collection("main").cells()[0].frontier, read_only=True)) as cell:
         assert cell.meta("erasures") is None, step
@@ -222,7 +231,9 @@ def gzip_text(path: Path) -> bytes:
 
 @pytest.fixture(scope="module")
 def six_versions(tmp_path_factory: pytest.TempPathFactory) -> Root:
-    return crawled(tmp_path_factory.mktemp("retention"), versions=2)
+    root = crawled(tmp_path_factory.mktemp("retention"), versions=2)
+    assert sign_all(root.collection("main"), CLOCK) == 1
+    return root
 
 
 def total_steps(before: Root, folder: Path) -> int:

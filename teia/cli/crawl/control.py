@@ -22,6 +22,7 @@ from teia.collections.settings import choose, is_clustered, no_node_error
 from teia.errors import StoreError
 from teia.lib.message import decoded
 from teia.records import Command
+from teia.store.fixity import summarize
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import idle_account
 
@@ -33,7 +34,8 @@ STOP_PATIENCE_S = 30.0
 def status(data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
     """Show the state of a crawl: live while it runs, otherwise from its folder."""
     root, name = open_collection(data, collection)
-    account = {**current_account(root, name), **schedule_keys(root, name, WallClock())}
+    fixity = asdict(summarize(root.collection(name).path))
+    account = {**current_account(root, name), **schedule_keys(root, name, WallClock()), "fixity": fixity}
     if as_json:
         print_json(account)
     else:

@@ -6,4 +6,5 @@ audit    `teia audit`
 rebuild  `teia rebuild`
 remove   `teia remove`
 retain   `teia retain`
+manifest `teia manifest`
 """

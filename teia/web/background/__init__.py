@@ -2,6 +2,7 @@
 
 crawler           start the crawler of the root, restart it when it dies
 audits            audits as child processes, one at a time
+fixity            signed archives compared with their digests, now and then
 offline_bulk      bulk actions while no crawler runs
 alert_messages    messages about new alerts, once each
 alert_mail        by e-mail

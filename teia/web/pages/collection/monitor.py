@@ -25,6 +25,7 @@ from teia.collections.control_file import CrawlReport, CrawlReports, Inbox, RunB
 from teia.errors import StoreError
 from teia.index.position import META_FILE
 from teia.lib.message import Message
+from teia.store.fixity import summarize
 from teia.transfer.read_all import idle_account
 from teia.views.alerts import (
     MAX_ABOUT_CHARS,
@@ -59,6 +60,7 @@ PAUSED_BY_USER = "asked to"
 LOGGED_ACTIONS = 50
 """Number of newest log entries among which the user who paused a crawl is searched."""
 
+FIXITY_S = 60.0
 MEETING_POINTS = 24
 """Two minutes: at the start of a crawl everything grows, so a shorter span predicts nothing."""
 
@@ -76,10 +78,20 @@ def account_of(installation: Installation, collection: str) -> tuple[dict[str, A
     with CrawlReports(installation.root.control) as reports:
         run = reports.running_crawl(collection)
     # A crawl that has just started has not reported its counts yet; the folder has those of the last run.
+    fixity = {"fixity": _fixity(installation, collection)}
     if run is not None and "requests" in run.account:
-        return dict(run.account), run
+        return {**run.account, **fixity}, run
     message = idle_state(standing_commands(installation.root, collection)) if run is None else dict(run.account)
-    return {**_idle_account(installation, collection), **message}, run
+    return {**_idle_account(installation, collection), **message, **fixity}, run
+
+
+def _fixity(installation: Installation, collection: str) -> dict[str, Any]:
+    """Return the state of the signed archive, by its manifest and the last comparisons."""
+
+    def make() -> dict[str, Any]:
+        return asdict(summarize(installation.root.collection(collection).path))
+
+    return installation.cache.get(("fixity", collection), make, FIXITY_S).value
 
 
 def _idle_account(installation: Installation, collection: str) -> dict[str, Any]:
