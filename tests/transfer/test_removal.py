@@ -200,33 +200,61 @@ def test_the_command_proves_it_and_writes_the_log_of_changes(root: Root) -> None
     assert (line.detail["targets"], line.detail["reason"]) == ([LONGER], "asked to")
 
 
-@pytest.mark.heavy
-def test_a_kill_leaves_nothing_that_the_next_try_does_not_remove(tmp_path: Path) -> None:
-    with offline_crawl(TEXTS, tmp_path / "first", HOME, index__enabled=False) as crawl:
+def take_out(root: Root) -> RemovalResult:
+    return remove(root, "main", [BAD, "gone.test"], "", VirtualClock(NOW_S + 1e6), dry_run=False)
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with the bad pages, signed."""
+    folder = tmp_path_factory.mktemp("removal")
+    with offline_crawl(TEXTS, folder, HOME, index__enabled=False) as crawl:
         crawl.run()
-    before, data = tmp_path / "first" / "data", tmp_path / "data"
-    sign_all(open_root(before).collection("main"), VirtualClock(NOW_S))
+    root = open_root(folder / "data")
+    sign_all(root.collection("main"), VirtualClock(NOW_S))
+    assert audit_manifest(root, "main", WallClock()).violations == 0
+    return root.path
 
-    def take_out(root: Root) -> RemovalResult:
-        return remove(root, "main", [BAD, "gone.test"], "", VirtualClock(NOW_S + 1e6), dry_run=False)
 
+def total_steps(before: Path, data: Path) -> int:
     shutil.copytree(before, data)
-    total = steps_until(0, lambda: take_out(open_root(data)))
+    return steps_until(0, lambda: take_out(open_root(data)))
+
+
+def kill_and_check(before: Path, data: Path, step: int) -> None:
+    """kill -9 before a step: audits are clean, and the next try removes what is left, and nothing else."""
+    shutil.rmtree(data)
+    shutil.copytree(before, data)
+    root = open_root(data)
+    assert steps_until(step, lambda: take_out(root)) == step
+    assert audit_archives(root, "main").violations == 0, step
+    assert audit_manifest(root, "main", WallClock()).details == (), step
+    assert take_out(root).is_proven, step
+    assert b"slander" not in archive_text(root), step
+    assert audit_archives(root, "main").violations == 0, step
+    assert audit_manifest(root, "main", WallClock()).details == (), step
+    assert audit_links(root, "main").violations == 0, step
+    with Lookup(root, "main") as lookup:
+        assert lookup.capture(LONGER).payload == TEXTS[LONGER].encode(), step
+
+
+@pytest.mark.heavy
+def test_a_kill_leaves_nothing_that_the_next_try_does_not_remove(signed: Path, tmp_path: Path) -> None:
+    total = total_steps(signed, tmp_path / "data")
     assert total > 50
     for step in range(total // 5, total, total // 5):
-        shutil.rmtree(data)
-        shutil.copytree(before, data)
-        root = open_root(data)
-        assert steps_until(step, lambda root=root: take_out(root)) == step  # type: ignore[misc]
-        assert audit_archives(root, "main").violations == 0, step
-        assert audit_manifest(root, "main", WallClock()).details == (), step
-        assert take_out(root).is_proven, step
-        assert audit_manifest(root, "main", WallClock()).details == (), step
-        assert b"slander" not in archive_text(root), step
-        assert audit_archives(root, "main").violations == 0, step
-        assert audit_links(root, "main").violations == 0, step
-        with Lookup(root, "main") as lookup:
-            assert lookup.capture(LONGER).payload == TEXTS[LONGER].encode(), step
+        kill_and_check(signed, tmp_path / "data", step)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_kill_at_two_hundred_points_leaves_nothing_that_the_next_try_does_not_remove(
+    signed: Path, tmp_path: Path
+) -> None:
+    total = total_steps(signed, tmp_path / "data")
+    assert total > 200
+    for number in range(200):
+        kill_and_check(signed, tmp_path / "data", 1 + number * total // 200)
 
 
 @pytest.mark.parametrize("word", ["a.test/bad", "", "http://", "mailto:a@a.test/"])
