@@ -33,7 +33,7 @@ from teia.index.handover import Handover
 from teia.records import Outcome
 from teia.sqlite import log_bytes
 from teia.store.archive import ArchiveWriter, Position, archive_path
-from teia.store.erase import Erased, erase
+from teia.store.erase import Erased, count_fewer, erase
 from teia.store.manifest import begin_erasure, end_erasure
 from teia.store.reader import ArchiveReader
 from teia.store.root import CellFolder
@@ -210,12 +210,16 @@ def stored_records(frontier: FrontierCell) -> int:
 
 # ---- records to erase ------------------------------------------------------------------------------------------------
 
-ERASURES = "erasures"
+ERASURES, COUNTED_ERASURES = "erasures", "counted_erasures"
 """Row of `meta` with the records that are to be erased from the archive.
 
 It is written with the change that makes them superfluous, and removed when the files are without them. So the next one
 who opens the cell finishes what a crash interrupted.
 """
+
+
+ErasurePlan = dict[str, dict[str, str]]
+"""By file: the offsets of answers, each with the reason."""
 
 
 def plan_erasures(frontier: FrontierCell, places: Iterable[tuple[str, int]], reason: str) -> None:
@@ -230,8 +234,8 @@ def finish_erasures(folder: CellFolder, clock: Clock, frontier: FrontierCell | N
     """Erase what is planned for a cell; the caller holds the root's lock and appends nothing meanwhile."""
     cell = frontier or FrontierCell(folder.frontier)
     try:
-        planned, done = _planned(cell), Erased()
-        for file, answers in planned.items():
+        counted, done = _count_erasures(folder, cell, clock), Erased()
+        for file, answers in counted.items():
             path = archive_path(folder.archive, file)
             if path.is_file():
                 reason, collection = next(iter(answers.values())), folder.path.parent.parent
@@ -239,18 +243,37 @@ def finish_erasures(folder: CellFolder, clock: Clock, frontier: FrontierCell | N
                 done.add(erase(path, [int(offset) for offset in answers], reason, clock.now_s()))
                 # Before the plan is forgotten: after a crash the erasure is repeated, and the entry with it.
                 end_erasure(collection, path, reason, clock.now_s())
-        if planned:
+        if counted:
             with cell.transaction():
-                cell.delete_meta([ERASURES])
-                # A record of zeros stands for the erased ones of each range.
-                fewer = done.records - done.ranges
-                cell.set_meta({"records": max(0, int(cell.meta("records") or 0) - fewer)})
+                cell.delete_meta([COUNTED_ERASURES])
     finally:
         if frontier is None:
             cell.close()
     return done
 
 
-def _planned(frontier: FrontierCell) -> dict[str, dict[str, str]]:
-    planned: dict[str, dict[str, str]] = json.loads(frontier.meta(ERASURES) or "{}")
+def _count_erasures(folder: CellFolder, cell: FrontierCell, clock: Clock) -> ErasurePlan:
+    """Subtract planned erasures from the number of records, each once; return all that are not known to be done.
+
+    Before they are done: afterwards nothing in a file tells how many records were there.
+    """
+    planned, counted, fewer = _planned(cell), _planned(cell, COUNTED_ERASURES), 0
+    for file, answers in planned.items():
+        path, before = archive_path(folder.archive, file), counted.get(file, {})
+        after = before | answers
+        if path.is_file():
+            places = [[int(offset) for offset in each] for each in (after, before)]
+            counts = [count_fewer(path, each, next(iter(after.values())), clock.now_s()) for each in places]
+            fewer += counts[0] - counts[1]
+        counted[file] = after
+    if planned:
+        with cell.transaction():
+            cell.delete_meta([ERASURES])
+            cell.set_meta({COUNTED_ERASURES: json.dumps(counted)})
+            cell.set_meta({"records": max(0, int(cell.meta("records") or 0) - fewer)})
+    return counted
+
+
+def _planned(frontier: FrontierCell, kind: str = ERASURES) -> ErasurePlan:
+    planned: ErasurePlan = json.loads(frontier.meta(kind) or "{}")
     return planned

@@ -75,23 +75,7 @@ def erase(path: Path, offsets: Collection[int], reason: str, now_s: float) -> Er
     Offsets at which no record begins, or one of zeros, are ignored: so the same removal may be repeated. Only the owner
     of the cell may call it, while nothing is appended to the file.
     """
-    done, ranges = Erased(), list[_Range]()
-    # A plain file was put there by a user; records of zeros are compressed.
-    if path.name.endswith(".warc"):
-        return done
-    for each in _records_of(path, frozenset(offsets)):
-        done.records, done.bytes = done.records + 1, done.bytes + each.length
-        last = ranges[-1] if ranges else None
-        is_next = last is not None and last.offset + last.length == each.offset
-        if last is not None and is_next and last.length + each.length <= MAX_RANGE_BYTES:
-            ranges[-1] = _Range(last.offset, last.length + each.length)
-        else:
-            ranges.append(each)
-    done.ranges = len(ranges)
-    for each in [each for each in ranges if each.length < SHORT_BYTES and not _short(each, reason, now_s)]:
-        # No record of zeros fits; it stays, and whoever reads the file again finds it.
-        ranges.remove(each)
-        done.records, done.bytes, done.ranges = done.records - 1, done.bytes - each.length, done.ranges - 1
+    done, ranges = _plan(path, offsets, reason, now_s)
     if not ranges:
         return done
     index = index_path(path)
@@ -106,6 +90,35 @@ def erase(path: Path, offsets: Collection[int], reason: str, now_s: float) -> Er
     if was_indexed:
         write_index(path)
     return done
+
+
+def count_fewer(path: Path, offsets: Collection[int], reason: str, now_s: float) -> int:
+    """Return how many records fewer the file has when the records at these offsets are removed."""
+    done, _ = _plan(path, offsets, reason, now_s)
+    # A record of zeros stands for the removed ones of each range.
+    return done.records - done.ranges
+
+
+def _plan(path: Path, offsets: Collection[int], reason: str, now_s: float) -> tuple[Erased, list[_Range]]:
+    """Return what a removal would remove, and the ranges that become records of zeros."""
+    done, ranges = Erased(), list[_Range]()
+    # A plain file was put there by a user; records of zeros are compressed.
+    if path.name.endswith(".warc"):
+        return done, ranges
+    for each in _records_of(path, frozenset(offsets)):
+        done.records, done.bytes = done.records + 1, done.bytes + each.length
+        last = ranges[-1] if ranges else None
+        is_next = last is not None and last.offset + last.length == each.offset
+        if last is not None and is_next and last.length + each.length <= MAX_RANGE_BYTES:
+            ranges[-1] = _Range(last.offset, last.length + each.length)
+        else:
+            ranges.append(each)
+    done.ranges = len(ranges)
+    for each in [each for each in ranges if each.length < SHORT_BYTES and not _short(each, reason, now_s)]:
+        # No record of zeros fits; it stays, and whoever reads the file again finds it.
+        ranges.remove(each)
+        done.records, done.bytes, done.ranges = done.records - 1, done.bytes - each.length, done.ranges - 1
+    return done, ranges
 
 
 def _records_of(path: Path, offsets: frozenset[int]) -> list[_Range]:
