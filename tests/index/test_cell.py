@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,27 @@ def test_a_page_that_is_removed_is_gone(index: CellIndex) -> None:
     index.remove(entry.key)
     index.commit(3)
     assert index.position == 3
+
+
+def test_a_list_of_deleted_pages_that_a_crash_left_does_not_stop_the_next_commit(tmp_path: Path) -> None:
+    """tantivy does not write over a file, and the number in its name is the same after the crash."""
+    index = CellIndex(tmp_path / "index")
+    for name in ("one", "two"):
+        index.put(page(f"{CHAPTER}/{name}", "a sentence"))
+    index.commit(1)
+    index.close()
+    shutil.copytree(tmp_path / "index", tmp_path / "crashed")
+    gone = page(f"{CHAPTER}/one", "a sentence").key
+    index = CellIndex(tmp_path / "index")
+    index.remove(gone)
+    index.commit(2)
+    index.close()
+    (deleted,) = (tmp_path / "index").glob("*.del")
+    shutil.copy(deleted, tmp_path / "crashed")
+    again = CellIndex(tmp_path / "crashed")
+    again.remove(gone)
+    again.commit(2)
+    assert urls(again, "sentence") == [f"{CHAPTER}/two"]
 
 
 def test_the_position_is_that_of_the_last_commit(index: CellIndex, tmp_path: Path) -> None:
