@@ -67,4 +67,6 @@ def command_of(main: Main, *arguments: str) -> list[str]:
 
 
 if __name__ == "__main__":
+    # As in cli/main.py: an indexer that another program starts must not spin on all cores either.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     leave(load(sys.argv[1])(sys.argv[2:]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 
 from teia.lib.child_process import PIPE, ChildProcess
@@ -12,6 +13,11 @@ from teia.lib.entry_points import command_of, input_end, load, name_of
 def answer(arguments: Sequence[str]) -> int:
     print(" ".join(arguments))
     return 7
+
+
+def print_threads(_: Sequence[str]) -> int:
+    print(os.environ.get("OPENBLAS_NUM_THREADS"))
+    return 0
 
 
 def wait_for_end(_: Sequence[str]) -> int:
@@ -43,3 +49,11 @@ def test_another_process_runs_it() -> None:
     assert child.communicate(timeout_s=60) == (b"one two\n", b"")
     assert child.end()
     assert child.status == 7
+
+
+def test_an_indexer_that_another_program_starts_uses_one_thread_for_its_matrices() -> None:
+    """With two it took up to eight times as long on busy cores: threads of OpenBLAS wait by spinning."""
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    child = ChildProcess(command_of(print_threads), stdout=PIPE, env=environment)
+    assert child.communicate(timeout_s=60) == (b"1\n", b"")
+    assert child.end()
