@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from teia.parse.children.child import JobLoader
 from teia.parse.children.spawn import ZygoteProcess
 from tests import durations, figures, quick, workers
+from tests.conformance import upstream
 
 pytest_plugins = ["tests.crawler.crawled"]
 
@@ -72,11 +73,23 @@ def missing(what: str) -> None:
 
 @pytest.fixture(scope="session")
 def conformance() -> Path:
-    """The folder with other people's test data (TEIA_CONFORMANCE, by default ../shared/conformance)."""
-    folder = Path(os.environ.get("TEIA_CONFORMANCE") or ROOT.parent / "shared" / "conformance")
+    """The folder with other people's test data."""
+    folder = upstream.data_folder()
     if not folder.is_dir():
-        missing(f"conformance data is not at {folder}; set TEIA_CONFORMANCE")
+        missing(upstream.absence())
     return folder
+
+
+@pytest.fixture(scope="session")
+def conformance_file(conformance: Path) -> Callable[[str], Path]:
+    """Return a file of other people's test data that not everybody has, or skip (fail under CI)."""
+
+    def find(name: str) -> Path:
+        if not (conformance / name).exists():
+            missing(upstream.absence(name))
+        return conformance / name
+
+    return find
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.conformance.upstream import data_folder
+
 ROOT = Path(__file__).resolve().parent.parent
 HEADING = "## What fails without it"
 LINE = re.compile(
@@ -123,8 +125,7 @@ def copied(folder: Path, root: Path = ROOT) -> Path:
 
 def run_tests(checkout: Path, tests: Sequence[str]) -> tuple[str, str]:
     """Run tests of a copy and return their end and the last lines that they printed."""
-    beside = ROOT.parent / "shared" / "conformance"
-    environ = {"TEIA_CONFORMANCE": str(beside), **os.environ, "PYTHONPATH": str(checkout)}
+    environ = {"TEIA_CONFORMANCE": str(data_folder()), **os.environ, "PYTHONPATH": str(checkout)}
     program = [
         sys.executable,
         "-m",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 from teia.parse.html.references import chosen_at_density_1, parse_refresh, parse_srcset
@@ -35,8 +36,8 @@ def test_encoding_is_found_where_browsers_find_it(conformance: Path) -> None:
         assert (declared_encoding(data, "", is_html=True) or DEFAULT) == expected, data[:200]
 
 
-def test_refresh_is_read_as_browsers_read_it(conformance: Path) -> None:
-    cases = json.loads((conformance / "html" / "meta_refresh.json").read_text("utf-8"))
+def test_refresh_is_read_as_browsers_read_it(conformance_file: Callable[[str], Path]) -> None:
+    cases = json.loads(conformance_file("html/meta_refresh.json").read_text("utf-8"))
     assert len(cases) == 73
     for case in cases:
         found = parse_refresh(case["content"])
@@ -48,8 +49,8 @@ def test_refresh_is_read_as_browsers_read_it(conformance: Path) -> None:
             assert reference == case["url"], case
 
 
-def test_srcset_offers_what_browsers_choose_from(conformance: Path) -> None:
-    cases = json.loads((conformance / "html" / "srcset.json").read_text("utf-8"))
+def test_srcset_offers_what_browsers_choose_from(conformance_file: Callable[[str], Path]) -> None:
+    cases = json.loads(conformance_file("html/srcset.json").read_text("utf-8"))
     assert len(cases) == 236
     expectations: defaultdict[str, set[str | None]] = defaultdict(set)
     for case in cases:

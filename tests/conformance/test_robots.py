@@ -10,7 +10,7 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,11 @@ from protego import Protego
 
 from teia.fetch.robots import RobotsRules, parse_robots
 from teia.urls import canonicalize
+from tests.conformance import upstream
+from tests.conftest import missing
 from tests.timing import within
 
+CORE_OF_PROTEGO = 289
 GOOGLE_BYTES = "RFC 2.2.2 compares what is unescaped; canonical URLs are escaped anyway"
 GOOGLE_LINES = "Google cuts lines at 16,664 bytes; we read them whole"
 NOT_A_TOKEN = "the agent is no product token, and `courtesy.user_agent` could not be set to it"
@@ -62,20 +65,28 @@ BOUND_MORE_THAN_PROTEGO = {
 
 
 @pytest.fixture(scope="module")
-def cases(conformance: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((conformance / "robots/robots_cases.json").read_text("utf-8"))
+def cases_there(conformance_file: Callable[[str], Path]) -> list[dict[str, Any]]:
+    """The cases of all suites; those of Protego alone where scripts/conformance fetched them."""
+    found: list[dict[str, Any]] = json.loads(conformance_file(upstream.CASES).read_text("utf-8"))
     return found
 
 
 @pytest.fixture(scope="module")
-def aux(conformance: Path) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = json.loads((conformance / "robots/robots_aux.json").read_text("utf-8"))
+def cases(cases_there: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if {case["suite"] for case in cases_there} == {"protego"}:
+        missing(upstream.absence(upstream.CASES))
+    return cases_there
+
+
+@pytest.fixture(scope="module")
+def aux(conformance_file: Callable[[str], Path]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = json.loads(conformance_file("robots/robots_aux.json").read_text("utf-8"))
     return found
 
 
 @pytest.fixture(scope="module")
-def real_files(conformance: Path) -> dict[str, bytes]:
-    with (conformance / "robots/robots_real.jsonl").open(encoding="utf-8") as file:
+def real_files(conformance_file: Callable[[str], Path]) -> dict[str, bytes]:
+    with conformance_file(upstream.REAL_FILES).open(encoding="utf-8") as file:
         records = [json.loads(line) for line in file]
     return {
         each["host"]: bytes.fromhex(each["body_hex"]) if "body_hex" in each else each["body"].encode()
@@ -107,6 +118,13 @@ def test_every_case_of_the_rfc_passes(cases: list[dict[str, Any]]) -> None:
     rfc = [case for case in cases if case["suite"] == "rfc9309"]
     assert len(rfc) == 52
     assert [case["id"] for case in rfc if not passes(case)] == []
+
+
+def test_every_case_of_protego_passes_but_those_that_are_decided_otherwise(cases_there: list[dict[str, Any]]) -> None:
+    of_protego = [case for case in cases_there if case["suite"] == "protego"]
+    assert (len(of_protego), sum(case["core"] for case in of_protego)) == (376, CORE_OF_PROTEGO)
+    numbers = {case["id"] for case in of_protego}
+    assert {case["id"] for case in of_protego if not passes(case)} == numbers & set(DECIDED_OTHERWISE)
 
 
 def test_what_is_disputed_is_decided_once(cases: list[dict[str, Any]]) -> None:
