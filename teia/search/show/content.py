@@ -30,7 +30,8 @@ _LONG_LINE = re.compile(rf"^[^\n]{{{PROSE_CHARS},}}", re.MULTILINE)
 _EDGES = " \t¶|»›>«‹<·•…:-–—→←[]()"
 _BETWEEN_LINKS = re.compile(r"\s*[|»›>·•/→,]\s*|\s+-\s+")
 _NUMBER = re.compile(r"(?:[A-Z]|\d+)\.(?:\d+\.?)*\s+")
-_SENTENCE_ENDS = frozenset(".!?:;…")
+FULL_STOPS = frozenset(".!?…")
+_SENTENCE_ENDS = FULL_STOPS | {":", ";"}
 _TITLE_SEPARATOR = re.compile(r"(\s+(?:[|·»›•–—-]|::)\s+)")
 
 

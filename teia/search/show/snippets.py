@@ -22,7 +22,7 @@ from teia.index.repeated import Lines
 from teia.search.query.analysis import folded_of, stem_of
 from teia.search.query.words import WORD
 from teia.search.show._marks import best_mark, folded_octets, parts_of, without_overlaps, word_marks
-from teia.search.show.content import PILCROW, PROSE_CHARS, LineKind, PageLines
+from teia.search.show.content import FULL_STOPS, PILCROW, PROSE_CHARS, LineKind, PageLines
 from teia.search.show.marks import MAX_MARKS, Mark, Part, beginnings
 
 LOOKED_AT_CHARS = 65_536
@@ -101,9 +101,13 @@ class Highlighter:
         first, is_sentence = _first_sentence(text, lines)
         if description or (entry.description and not is_sentence):
             return make_snippet(entry.description, description, *window(entry.description, description))
-        # Words of the query in lists alone: a sentence says more of the page, and a page of lists shows them.
-        listed = [mark for mark, start, end in places if lines.kind(start, end) <= LineKind.LIST]
-        bounds = window(text, listed) if listed and not is_sentence else (first, cut_at(text, first + SNIPPET_CHARS))
+        # Words of the query in lists alone: a sentence says more of the page, unless they are in a short sentence
+        # themselves; a page of lists shows them.
+        listed = [(mark, end) for mark, start, end in places if lines.kind(start, end) <= LineKind.LIST]
+        told = [mark for mark, end in listed if not is_sentence or text[end - 1] in FULL_STOPS]
+        if told:
+            return self._passage(text, marks, window(text, told), lines, LineKind.LIST)
+        bounds = first, cut_at(text, first + SNIPPET_CHARS)
         return self._passage(text, marks, bounds, lines, LineKind.CONTENT if is_sentence else LineKind.LIST)
 
     def _passage(

@@ -211,6 +211,13 @@ def test_a_sentence_is_shown_before_a_heading() -> None:
     assert "drops every packet" in without_navigation(text, "firewall")
 
 
+def test_a_short_sentence_behind_the_last_long_one_is_shown_if_it_was_found() -> None:
+    """Seen: a page was found by the line that had been added to it, and the result showed the rest alone."""
+    text = "We roast the beans of our small farm every Monday, here in the shop.\nNew: cold brew in summer."
+    assert snippet(text, "cold", "brew").plain() == "… New: cold brew in summer."
+    assert snippet(text.removesuffix("."), "cold", "brew").plain().startswith("We roast"), "it may be a menu"
+
+
 def test_without_a_word_of_the_query_the_first_sentence_is_shown() -> None:
     text = f"Home\nContents\nShort\n{PROSE}"
     assert without_navigation(text, "absent", links=("Home", "Contents")) == f"… {PROSE}"
