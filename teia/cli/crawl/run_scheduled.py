@@ -31,10 +31,11 @@ from teia.indexer.keep_process import IndexerProcess
 from teia.notify.keep_process import NotifierSupervisor
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root
-from teia.transfer.read_all import audit_fetch_log
+from teia.transfer.read_all import audit_fetch_log, idle_account
 
 Names = Callable[[], Sequence[str]]
 Read = Callable[[str], Config]
+STORED_COUNTS = ("urls_known", "urls_queued", "captures", "indexed")
 ORPHAN_S = 600.0
 """Time that a resident crawler continues after its server is gone; the next server starts another."""
 
@@ -53,7 +54,7 @@ def serve_and_report(
     coordinator, interrupted = uvloop.run(_serve(root, names, read, zygote, run_now, is_resident))
     if is_resident:
         return
-    accounts = [_account(root, controller) for controller in coordinator.controllers.values()]
+    accounts = [account_of(root, controller) for controller in coordinator.controllers.values()]
     for account in accounts:
         print_summary(account, progress_console())
     if as_json:
@@ -171,10 +172,13 @@ class _DisplayAndIndexer:
             await indexer.kill()
 
 
-def _account(root: Root, controller: CollectionController) -> dict[str, Any]:
+def account_of(root: Root, controller: CollectionController) -> dict[str, Any]:
     """Return the result of a collection's runs, under the keys of a crawl's summary."""
-    if controller.summary is None:
+    if controller.summary is None:  # no run was due
         account = asdict(empty_summary(controller.name))
+        with suppress(StoreError):  # a collection that is parked or new may have no file that can be read
+            stored = idle_account(root, controller.name)
+            account |= {key: stored[key] for key in STORED_COUNTS}
     else:
         violations, summary = 0, controller.summary
         with nullcontext() if not controller.parked else suppress(StoreError):  # a parked collection may be unreadable
