@@ -25,6 +25,7 @@ from teia.web.server.tour import Tour, write_tour
 NAME = "demo"
 # Short, because all servers are on this machine.
 DELAY_S = 0.2
+CONTACT = "demo@teia.invalid"  # the generated web has no owners who would write
 PAGES = 400
 HOSTS = 25
 # Addresses of the generated web, which the address guard would block.
@@ -88,7 +89,10 @@ def demo(
             if not once:
                 _keep_fresh(root)
                 write_tour(root, Tour(NAME, lab["seeds"][0]))
-                _print_next_steps(lab, folder, is_kept=data is not None)
+                _print_next_steps(lab, folder)
+            if data is None:
+                console.print(f"{folder} is deleted when the demo ends; --data DIR keeps the results.", soft_wrap=True)
+            if not once:
                 with _measure_regularly(WorldSpec.load(spec, **size), lab, root):
                     _serve(folder, web_port)
 
@@ -107,6 +111,7 @@ def _flags(lab: dict[str, Any]) -> dict[str, Any]:
     return {
         "collection.seeds": lab["seeds"][:1],
         "scope.include": ["suffix:.test"],
+        "courtesy.contact": CONTACT,
         "courtesy.delay_s": DELAY_S,
         "courtesy.retry_wait_s": RETRY_WAIT_S,
         "limits.slow_s": SLOW_S,
@@ -142,7 +147,7 @@ def _folder(data: Path | None) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _print_next_steps(lab: dict[str, Any], folder: Path, *, is_kept: bool) -> None:
+def _print_next_steps(lab: dict[str, Any], folder: Path) -> None:
     console = progress_console()
     url = lab["seeds"][0]
     console.print("\nThe generated web is still running. Try in another terminal:")
@@ -154,8 +159,6 @@ def _print_next_steps(lab: dict[str, Any], folder: Path, *, is_kept: bool) -> No
         (f"teia audit politeness --data {folder}", "check that every delay between requests was respected"),
     ):
         console.print(f"  {words}\n      {description}", soft_wrap=True, markup=False)
-    if not is_kept:
-        console.print(f"{folder} is deleted when the demo ends; --data DIR keeps the results.", soft_wrap=True)
 
 
 def _serve(folder: Path, port: int) -> None:

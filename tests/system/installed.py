@@ -42,12 +42,15 @@ class Installed:
 
     def run(self, *words: str) -> str:
         """Run a command to its end; return its output."""
+        return self.ended(*words).stdout
+
+    def ended(self, *words: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [self._program, *words],
             cwd=self.folder, env=self._environ, capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"teia {' '.join(words)}: status {done.returncode}\n{done.stderr[-4000:]}"
-        return done.stdout
+        return done
 
     def json(self, *words: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.run(*words, "--json").splitlines()[-1])
@@ -82,7 +85,9 @@ def check_version(installed: Installed) -> None:
 
 
 def check_demo(installed: Installed) -> None:
-    summary = installed.json("demo", "--once", "--pages", "100")
+    done = installed.ended("demo", "--once", "--pages", "100", "--json")
+    assert done.stderr.rstrip().endswith("is deleted when the demo ends; --data DIR keeps the results."), done.stderr
+    summary = json.loads(done.stdout)
     assert (summary["state"], summary["politeness_violations"]) == ("finished", 0), summary
     assert summary["indexed"] > 60, summary
 
