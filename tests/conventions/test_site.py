@@ -86,7 +86,8 @@ def test_every_command_of_the_tutorial_works(tmp_path: Path) -> None:
         ["bash", "-c", script], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    assert '"total":0' in done.stdout.replace(" ", ""), "the query without results"
+    assert "0 pages" in done.stdout, "the query without results"
+    assert "cold brew in summer" in done.stdout, "the line that was added"
     assert "/login#" in done.stdout
     assert (tmp_path / "copies.warc.gz").stat().st_size > 1_000
     assert done.stdout.count('"changed":true') + done.stdout.count('"changed": true') >= 1, "the second version"
