@@ -48,9 +48,11 @@ def base(there: Path, tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "host"))) as server:
         thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", Quiet.asked
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", Quiet.asked
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_files_are_fetched_once(manifest: dict[str, Any], base: tuple[str, list[str]], tmp_path: Path) -> None:
