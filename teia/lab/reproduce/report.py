@@ -19,8 +19,9 @@ from teia.clock import iso_utc
 from teia.lab.reproduce.figure import render_svg
 from teia.lab.reproduce.registry import Experiment, Figure, Table, compute_digest, number_text
 from teia.lib.csvtext import CsvWriter
+from teia.version import __version__
 
-VERSIONS_OF = ("teia", "numpy", "matplotlib")
+VERSIONS_OF = ("numpy", "matplotlib")
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,9 @@ def render_markdown(heading: Heading, finished: Sequence[Finished]) -> str:
 
 
 def _heading_lines(heading: Heading, finished: Sequence[Finished]) -> list[str]:
-    versions = [f"Python {platform.python_version()}", *(f"{name} {metadata.version(name)}" for name in VERSIONS_OF)]
+    # That of teia is its own: the metadata of a checkout are those of its last installation.
+    versions = [f"Python {platform.python_version()}", f"teia {__version__}"]
+    versions += [f"{name} {metadata.version(name)}" for name in VERSIONS_OF]
     size = "quick: smaller than in the paper, so the numbers vary more" if heading.quick else "full"
     if cut := [f"{each.experiment.id} ({each.cut})" for each in finished if each.cut]:
         size += f"; cut short: {', '.join(cut)}"

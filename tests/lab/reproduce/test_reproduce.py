@@ -23,6 +23,7 @@ from teia.lab.reproduce.registry import (
 )
 from teia.lab.reproduce.report import Finished, Heading, render_html, render_markdown, write_report
 from teia.lab.reproduce.runner import Reproduction, reproduce, summary
+from teia.version import __version__
 
 PUBLISHED_SHARES = {"Poisson": 0.6, "Pareto": 0.3, "quasi-deterministic": 0.1}
 MIX = "Wolf's mix"
@@ -59,7 +60,7 @@ def test_report_says_how_it_was_made(tmp_path: Path) -> None:
         "`teia lab reproduce T8`",
         "seed: 1",
         "2027-01-15T08:00:00.000000Z",
-        "teia 0.1.0",
+        f"teia {__version__}",
         finished().digest,
     ):
         assert log_lines in report
