@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 BUILD_FILE = __file__.removesuffix("version.py") + "build.json"
 """Commit and date, written when a wheel or an sdist is built (setup.py); a checkout has no such file."""

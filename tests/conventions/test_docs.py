@@ -15,6 +15,7 @@ from teia.cli.config import markdown
 from teia.cli.main import application
 from teia.config.sections import Config
 from teia.config.tree import keys_of
+from teia.version import __version__
 
 from .tree import ROOT, documents
 
@@ -183,6 +184,12 @@ def test_no_two_decisions_share_a_number() -> None:
 def test_changelog_begins_with_what_is_unreleased() -> None:
     headings = re.findall(r"(?m)^## (.+)$", text_of("CHANGELOG.md"))
     assert headings[0].strip("[]") == "Unreleased"
+
+
+def test_documents_name_the_version_of_the_code() -> None:
+    versions = re.findall(r"teia-(\d+\.\d+\.\d+)-", text_of("README.md") + text_of("docs/install.md"))
+    assert set(versions) == {__version__}
+    assert re.search(rf"(?m)^## \[{re.escape(__version__)}\] - \d{{4}}-\d\d-\d\d$", text_of("CHANGELOG.md"))
 
 
 def test_the_tests_that_the_page_on_security_names_are_there() -> None:
