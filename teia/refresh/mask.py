@@ -11,7 +11,9 @@ A name is *volatile* on a page if it was among the differences at each of the la
 whole host (places only) if it was in a good share of all differences there and on two pages at least. Templates put
 the same things at the same places, while a page's own paragraphs stand between paragraphs that no other page has. A
 change all of whose blocks have a volatile name is cosmetic, unless it is a large part of the page: the headlines of a
-front page change at one place too.
+front page change at one place too. It is also no cosmetic change if it is a large part of the page's *prose*, its long
+blocks: the one paragraph of a short page stands beside a heading that other pages have, and may be a small part of the
+page with its menus and lists of links.
 
 Known limitation: a price that stands at the same place on all pages of a shop, and is the only thing that ever changes
 there, will be masked.
@@ -35,7 +37,10 @@ STREAK, PAGES = 3, 2
 
 HOST_SHARE = 0.15
 LARGE_SHARE = 0.25
-"""Share of a page's text above which a change is never cosmetic."""
+"""Share of a page's text, or of its prose, above which a change is never cosmetic."""
+
+PROSE_UNITS = 13
+"""Least length of a block of prose: 96 octets, some 15 words. Links, headings and labels are shorter."""
 
 MAX_STREAKS = 12
 MAX_NAMES = 256
@@ -87,15 +92,18 @@ def _word(wording: bytes, digits: bytes, digest: Digest) -> int:
 
 @dataclass(slots=True)
 class SketchDifference:
-    """The difference of two sketches: the names of each added or removed block, and the amount of text affected."""
+    """The difference of two sketches: the names of each added or removed block, and the amount of text affected.
+
+    Amounts are of all text and of prose.
+    """
 
     blocks: list[tuple[int, ...]]
-    changed: int
-    total: int
+    changed: tuple[int, int]
+    total: tuple[int, int]
 
     @property
     def is_large(self) -> bool:
-        return self.changed > LARGE_SHARE * self.total
+        return any(part > LARGE_SHARE * whole for part, whole in zip(self.changed, self.total, strict=True))
 
     @property
     def names(self) -> set[int]:
@@ -106,7 +114,7 @@ def difference(before: bytes, now: bytes) -> SketchDifference:
     """Compare two sketches."""
     old, new = ([word for (word,) in _WORD.iter_unpack(sketch)] for sketch in (before, now))
     blocks: list[tuple[int, ...]] = []
-    changed = 0
+    text = prose = 0
     for tag, *spans in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
@@ -114,8 +122,9 @@ def difference(before: bytes, now: bytes) -> SketchDifference:
         worded = {word >> 24 for word in old[old_from:old_to]} & {word >> 24 for word in new[new_from:new_to]}
         blocks += _names(old, old_from, old_to, worded)
         blocks += _names(new, new_from, new_to, worded)
-        changed += max(_length(old[old_from:old_to]), _length(new[new_from:new_to]))
-    return SketchDifference(blocks, changed, max(_length(old), _length(new)))
+        of_text, of_prose = _longer(old[old_from:old_to], new[new_from:new_to])
+        text, prose = text + of_text, prose + of_prose
+    return SketchDifference(blocks, (text, prose), _longer(old, new))
 
 
 def _names(words: list[int], begin: int, end: int, worded: set[int]) -> Iterator[tuple[int, ...]]:
@@ -139,8 +148,10 @@ def _name(kind: int, anchor: int, offset: int, digest: Digest) -> int:
     return digest(_NAME.pack(kind, anchor, offset)) & 0xFFFFFFFC | kind
 
 
-def _length(words: list[int]) -> int:
-    return sum(word & 0xFF for word in words)
+def _longer(old: list[int], new: list[int]) -> tuple[int, int]:
+    """Return the length of the longer of two texts, and of the longer prose."""
+    lengths = [[word & 0xFF for word in words] for words in (old, new)]
+    return max(map(sum, lengths)), max(sum(length for length in each if length >= PROSE_UNITS) for each in lengths)
 
 
 @dataclass(slots=True)
