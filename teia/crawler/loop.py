@@ -18,12 +18,15 @@ import heapq
 import logging
 import math
 import random
+import sys
+import threading
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
-from teia.clock import Clock
+from teia.clock import Clock, real_clock
 from teia.crawler.child.messages import ReadResult, RenderedDocument, decode_result, encode_parts
 from teia.crawler.commit import CommitResult
 from teia.crawler.compiled_settings import CompiledSettings, other_user_agent
@@ -59,12 +62,13 @@ TICK_S = 0.01
 
 MAX_IN_FLIGHT, MAX_UNCOMMITTED, REFUSED_PER_TICK = 2_000, 2_048, 64
 GRACE_S, READ_S, SETTLE_S, COMMIT_S = 5.0, 4.0, 6.0, 30.0
-"""Time limits of a stop, in seconds.
+"""Time limits of a stop, in real seconds, because a fast clock speeds up no disk.
 
 In order: for requests under way; then for pages that children still read; then for commits that fail, as on a full
 disk; and for a commit that does not end.
 """
 
+COMMIT_THREAD = "commit"
 DISK_RETRY_S, DISK_CHECK_S = 5.0, 1.0
 FORGET_EVERY_S = 10.0
 """Interval at which servers and addresses whose delay has ended are dropped from memory; there may be 20,000."""
@@ -102,7 +106,7 @@ class Crawler:
         self._destinations = destinations
         self._pool = pool
         self._robots = robots
-        self._clock = clock
+        self._clock, self._real_clock = clock, real_clock(clock)
         self._rng = rng
         self._disk = disk
         self.own_timeouts = OwnTimeouts(max_in_flight)
@@ -138,7 +142,7 @@ class Crawler:
         A crawl that fails ends alone, with its `failure`. If all crawls have failed, the last failure is raised.
         """
         # One thread: commits of all crawls follow each other, and no cell is written by two.
-        self._thread = ThreadPoolExecutor(1, "commit")
+        self._thread = ThreadPoolExecutor(1, COMMIT_THREAD)
         try:
             for crawl in self.crawls:
                 crawl.start(self._clock.ticks_s())
@@ -700,12 +704,12 @@ class Crawler:
 
     async def _commit_while(self, waits: Callable[[], bool], limit_s: Callable[[], float]) -> None:
         """Commit pending visits while `waits()` is true, for a limited time; `stop_now` may shorten it."""
-        began, commits = self._clock.ticks_s(), self._commits
+        began, commits = self._real_clock.ticks_s(), self._commits
         while waits():
             # Before the time is compared: one has succeeded, so the next may too.
             if self._commits > commits and waits == self._has_uncommitted:
-                began, commits = self._clock.ticks_s(), self._commits
-            if self._clock.ticks_s() >= began + limit_s():
+                began, commits = self._real_clock.ticks_s(), self._commits
+            if self._real_clock.ticks_s() >= began + limit_s():
                 return
             for crawl in self.crawls:
                 self._maybe_commit(crawl, self._clock.ticks_s())
@@ -736,6 +740,8 @@ class Crawler:
                 self._unread,
             )
         self._is_stuck = any(crawl.is_committing for crawl in self.crawls)
+        if self._is_stuck:
+            _log.error("the commit that does not end is here:\n%s", _commit_stack())
         if self._is_stuck and self._failure is None:
             self._failure = StoreError(
                 f"a commit did not complete within {COMMIT_S:g} s of a stop; check the disk of the data folder,"
@@ -750,3 +756,10 @@ class Crawler:
                         crawl.uncommitted_visits,
                         crawl.failure or self._commit_complaint or "commits fail",
                     )
+
+
+def _commit_stack() -> str:
+    """Return what the commit thread is doing, for the log of a commit that does not end."""
+    frames = sys._current_frames()  # the only way to see another thread
+    threads = [each for each in threading.enumerate() if each.name.startswith(COMMIT_THREAD) and each.ident in frames]
+    return "".join(line for each in threads for line in traceback.format_stack(frames[each.ident or 0]))
