@@ -6,7 +6,8 @@ prior is drawn towards the one of its host, which is drawn towards the one of al
 
 A group's prior is the Gamma distribution that fits the posteriors of its pages: the one with their mean and their mean
 logarithm, which are sufficient for a Gamma's likelihood. Posteriors depend on the prior, so the fit is iterated (the EM
-algorithm). A group of few pages has little evidence: its parent counts as `PARENT_PAGES` more pages.
+algorithm). A group of few pages has little evidence: its parent counts as `PARENT_PAGES` more pages. How many pages a
+host counts for in the priors of its kinds is learnt: many if its kinds change alike, few if they do not.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ WIDEST, NARROWEST = 0.3, 20.0
 
 # Weight of the parent's prior in that of a group, in pages (docs/rates.md).
 PARENT_PAGES = 5.0
+LEAST_PARENT_PAGES = 1.0
+USUAL_KINDS = 1.0
+LONGEST_SHIFT = 2.0
 ROUNDS = 10
 LONGEST_STEP = 8.0
 
@@ -46,23 +50,32 @@ _NO_SPREAD = 1e-6
 _NUMBERS = re.compile(r"\d+")
 
 
-def fit(found: Gamma, counts: Floats, group: Groups, parent: Gamma) -> Gamma:
+def fit(found: Gamma, counts: Floats, group: Groups, parent: Gamma, parent_pages: float = PARENT_PAGES) -> Gamma:
     """Return the prior of every group; `group` numbers the group of each page, `parent` has one prior per group.
 
-    `counts` is 1 for a page that has been observed, and 0 for one without observations.
+    `counts` is 1 for a page that has been observed, and 0 for one without observations. The parent counts as
+    `parent_pages` more pages.
     """
     groups = parent.changes.size
     columns = (counts, counts * found.mean, counts * mean_log(found))
-    return fit_sums(np.array([np.bincount(group, each, groups) for each in columns], dtype=np.float64), parent)
+    sums = np.array([np.bincount(group, each, groups) for each in columns], dtype=np.float64)
+    return fit_sums(sums, parent, parent_pages)
 
 
-def fit_sums(sums: Floats, parent: Gamma) -> Gamma:
-    """Like `fit`, from three rows of sums per group: pages, their mean rates, the means of their logarithms."""
+def fit_sums(sums: Floats, parent: Gamma, parent_pages: float = PARENT_PAGES) -> Gamma:
+    """Like `fit`, from three rows of sums per group: pages, their mean rates, the means of their logarithms.
+
+    The logarithm of the group's mean rate is drawn towards the parent's, because rates differ by factors: a few pages
+    at the mean rate of all hosts would make a slow host look many times as fast. Its spread is drawn apart from that,
+    because the distance of the two means is no spread within the group.
+    """
     counts, rates, logs = sums
-    # The parent counts as PARENT_PAGES more pages with its own mean and mean logarithm.
-    pages = counts + PARENT_PAGES
-    mean = (rates + PARENT_PAGES * parent.mean) / pages
-    spread = np.maximum(np.log(mean) - (logs + PARENT_PAGES * mean_log(parent)) / pages, _NO_SPREAD)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_mean = np.where(counts > 0.0, np.log(rates / counts), 0.0)
+        spread = np.where(counts > 0.0, log_mean - logs / counts, 0.0)
+    share, log_parent = parent_pages / (counts + parent_pages), np.log(parent.mean)
+    mean = np.exp(log_mean + share * (log_parent - log_mean))
+    spread = np.maximum(spread + share * (log_parent - mean_log(parent) - spread), _NO_SPREAD)
     # Minka's initial value for the root of ln a - digamma(a) = spread; it is within 1.5% of it.
     shape = (3.0 - spread + np.sqrt((spread - 3.0) ** 2 + 24.0 * spread)) / (12.0 * spread)
     shape = np.clip(shape, WIDEST, NARROWEST)
@@ -153,9 +166,35 @@ def learn_host_priors(
     together = np.zeros(len(histories), dtype=np.int64)
     for _ in range(rounds if counts.any() else 0):
         found = estimate(histories, _select(of_kinds, kind), trusted)
+        pages = _pages_of_host(found, counts, kind, of_kinds, float(of_host.changes[0]))
         of_host = fit(found, counts, together, of_all)
-        of_kinds = fit(found, counts, kind, _select(of_host, np.zeros(of_kinds.changes.size, dtype=np.int64)))
+        of_kinds = fit(found, counts, kind, _select(of_host, np.zeros(of_kinds.changes.size, dtype=np.int64)), pages)
     return of_kinds, of_host
+
+
+def _pages_of_host(found: Gamma, counts: Floats, kind: Groups, of_kinds: Gamma, shape: float) -> float:
+    """Return the number of pages for which a host counts in the priors of its kinds: the more, the more alike they are.
+
+    A Newton step leads from the mean rate of each kind's prior to the likeliest one, with the information of
+    `shared_error`. If the logarithms of these rates scatter more than such information allows, kinds differ by this
+    variance (DerSimonian and Laird), and the host counts as 1 / (variance x shape) pages. Kinds with little information
+    tell little about it. So `USUAL_KINDS` are added that differ as `PARENT_PAGES` say.
+    """
+    prior, kinds = _select(of_kinds, kind), of_kinds.changes.size
+    unknown = np.minimum(prior.time_s / found.time_s, 1.0)
+    information = np.bincount(kind, counts * unknown * (1.0 - unknown) * found.changes, kinds)
+    slope = np.bincount(kind, counts * (prior.time_s * found.mean - prior.changes), kinds)
+    known = information > 0.0
+    if known.sum() < 2:
+        return PARENT_PAGES
+    weight = information[known]
+    logs = np.log(of_kinds.mean[known]) + np.clip(slope[known] / weight, -LONGEST_SHIFT, LONGEST_SHIFT)
+    scatter = float(np.sum(weight * (logs - np.average(logs, weights=weight)) ** 2))
+    others, usual = weight.size - 1, PARENT_PAGES * shape
+    variance = max(0.0, (scatter - others) / float(weight.sum() - np.sum(weight**2) / weight.sum()))
+    telling = others * float(np.mean((weight / (weight + usual)) ** 2))
+    variance = (telling * variance + USUAL_KINDS / usual) / (telling + USUAL_KINDS)
+    return max(LEAST_PARENT_PAGES, 1.0 / (variance * shape))
 
 
 def _select(gamma: Gamma, which: Groups) -> Gamma:
@@ -193,7 +232,7 @@ def shared_error(found: Gamma, prior: Gamma, age_s: Floats, weight: Floats, kind
     If the mean of a page's prior Gamma(a, b) grows by the factor e^m, the logarithm of the prior grows by -a m - b
     e^-m rate. So the slope of any posterior mean is its covariance with b rate. The information of a page on m is
     that of its rate, if it were known, less the part that is still unknown (Louis' identity). Kinds deviate from their
-    host, and hosts from all pages, as `fit` assumes: as much as PARENT_PAGES known pages would leave open.
+    host, and hosts from all pages, as much as PARENT_PAGES known pages would leave open.
     """
     fresh = fresh_probability_of(found, age_s)
     slope = -weight * fresh * prior.time_s * found.changes * age_s / (found.time_s * (found.time_s + age_s))

@@ -64,6 +64,59 @@ def test_kinds_help_where_hosts_alone_do_not_tell() -> None:
     assert squared_log_error(by_kind, rate) < squared_log_error(by_host, rate)
 
 
+def hosts_with_kinds(seed: int, kinds: int, deviation: float) -> tuple[Floats, Histories, priors.Groups, priors.Groups]:
+    """Hosts of 60 pages, whose kinds deviate from their host by a normal factor of this logarithm; six visits."""
+    rng = np.random.default_rng(seed)
+    host, kind = np.repeat(np.arange(10), 60), np.tile(np.arange(60) % kinds, 10)
+    of_kind = np.exp(rng.normal(0.0, deviation, (10, kinds)))
+    mean = np.exp(rng.uniform(np.log(0.01), np.log(1.0), 10))[host] * of_kind[host, kind]
+    rate = np.maximum(rng.gamma(2.0, mean / 2.0), 1e-4) / DAY_S
+    return rate, seen_by(rng, rate, DAY_S * 7 * np.exp(rng.uniform(np.log(0.2), np.log(3.0), (600, 6)))), host, kind
+
+
+def by_host(seen: Histories, host: priors.Groups, kind: priors.Groups) -> Floats:
+    """Return the rates as a plan learns them, host by host."""
+    of_all, found = priors.learn_common_prior(seen, np.zeros(len(seen), dtype=np.bool_)), np.empty(len(seen))
+    for each in range(int(host.max()) + 1):
+        here = host == each
+        of_kinds, _ = priors.learn_host_priors(seen.select(here), kind[here], of_all)
+        prior = rates.Gamma(of_kinds.changes[kind[here]], of_kinds.time_s[kind[here]])
+        found[here] = rates.estimate(seen.select(here), prior).mean
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kinds", "deviation", "error", "stale"),
+    [(20, 0.0, 0.99, 0.0001), (6, 0.0, 0.998, 0.0), (6, 0.3, 1.01, 0.0), (6, 0.6, 1.01, 0.0), (6, 1.2, 0.95, 0.0003)],
+)
+def test_how_much_kinds_tell_is_learnt(
+    kinds: int, deviation: float, error: float, stale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against a host that always counts as five pages: better where kinds change alike, or quite differently.
+
+    Nothing is lost between.
+    """
+    webs = [hosts_with_kinds(seed, kinds, deviation) for seed in range(4)]
+    learnt = [by_host(seen, host, kind) for _, seen, host, kind in webs]
+    monkeypatch.setattr(priors, "_pages_of_host", lambda *_: priors.PARENT_PAGES)
+    fixed = [by_host(seen, host, kind) for _, seen, host, kind in webs]
+    errors, stales = (
+        [np.mean([judge(found, web[0]) for found, web in zip(each, webs, strict=True)]) for each in (learnt, fixed)]
+        for judge in (squared_log_error, lambda found, rate: staleness(found, rate, rate.size / (7 * DAY_S)))
+    )
+    assert errors[0] <= error * errors[1]
+    assert stales[0] <= stales[1] - stale
+
+
+def test_a_slow_host_is_not_taken_for_a_fast_one_because_other_hosts_are_fast() -> None:
+    """Sixty pages, a hundred times slower than all pages: five more at their mean made them look 9 times as fast."""
+    of_all = rates.repeat_prior(0.5, 0.5 * DAY_S, 1)
+    found = rates.repeat_prior(2.0, 200 * DAY_S, 60)
+    prior = priors.fit(found, np.ones(60), np.zeros(60, dtype=np.int64), of_all)
+    assert 0.01 < prior.mean[0] * DAY_S < 0.015
+    assert 1.0 < prior.changes[0] < 2.0
+
+
 def test_a_large_group_finds_the_distribution_it_was_drawn_from() -> None:
     rng = np.random.default_rng(3)
     rate = rng.gamma(2.0, 0.1 / DAY_S, 20_000)
