@@ -12,6 +12,7 @@ from bench import calibration
 from bench.calibration import (
     AGES,
     CASES,
+    WORST_ERROR,
     CalibrationCase,
     CalibrationPoint,
     WebSize,
@@ -31,11 +32,15 @@ SMALL = WebSize(pages=160, hosts=8, seed=2)
     ids=lambda case: case.name,
 )
 def test_the_truth_is_inside_where_servers_lie_and_where_sitemaps_choose_the_visits(case: CalibrationCase) -> None:
-    """Rates and intervals by visits alone are wrong in the first days: 95% ± 3.3 where 91% are fresh, 67% for 74%."""
-    for point in run_case(case, SMALL, ages=(1.0, 2.0)):
+    """Rates and intervals by visits alone are wrong in the first days: 95% ± 3.3 where 91% are fresh, 67% for 74%.
+
+    The error of a web is the mean of its points, as in the bench: whether 160 pages changed is chance of 3 points.
+    """
+    points = run_case(case, SMALL, ages=(1.0, 2.0))
+    for point in points:
         assert point.is_inside, point
-        assert abs(point.difference) <= 0.05
         assert 0.02 < point.error < 0.1
+    assert summarize(points).worst_error <= WORST_ERROR
 
 
 def test_there_are_twelve_webs_at_three_ages() -> None:
