@@ -353,7 +353,7 @@ class RetentionSettings:
     monthly: bool = setting(False, "always keep the last capture of each month")
     quota_bytes: int = setting(
         0,
-        "disk space of the archive, above which the oldest captures go and a crawl pauses; 0: no limit",
+        "disk space of the archive; near it a crawl removes the oldest captures, or pauses; 0: no limit",
         unit="bytes",
         at_least=0,
     )

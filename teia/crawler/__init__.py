@@ -22,10 +22,10 @@ pagerank_order      PageRank scores for the order `pagerank`
 fetch_rows          rows of the fetch log
 agent_log           owners of a cell, hand-overs and load states, for `teia trace`
 lookup              a collection opened for reading: a URL, its history, captures and links; names of one site
-closed_files        CDXJ and signed digests of closed WARC files
 proxy_collector     fetch announced pages through the operator's cache (C7)
 live                the crawl's activity at this moment
 child/              The work of parse children.
+upkeep/             Upkeep of the archive: signatures, retention.
 rendering/          Pages shown by a browser.
 sites/              Aliases of sites, soft 404s.
 keep_fresh/         Known pages are visited again.

@@ -151,6 +151,11 @@ class ContentSeen:
         first = None if visit.checksum is None else self._under_way.get(visit.checksum)
         return first if first is not None and first.visit is visit else None
 
+    def forget_recent(self) -> None:
+        """Forget the bodies in memory: their records may have been removed. A child reads those that are on disk."""
+        self._recent.clear()
+        self._recent_bytes = 0
+
     def release_all(self) -> None:
         """Release all visits, because the crawl ends."""
         for first in list(self._under_way.values()):

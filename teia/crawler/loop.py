@@ -31,7 +31,7 @@ from teia.crawler.child.messages import ReadResult, RenderedDocument, decode_res
 from teia.crawler.commit import CommitResult
 from teia.crawler.compiled_settings import CompiledSettings, other_user_agent
 from teia.crawler.own_timeouts import OwnTimeouts
-from teia.crawler.resources import DiskSpace, quota_complaint
+from teia.crawler.resources import NEAR_QUOTA, DiskSpace, quota_complaint
 from teia.crawler.robots import RobotsCache, RobotsDecision
 from teia.crawler.running_collection import AwaitedResource, Crawl
 from teia.crawler.sites.identity import (
@@ -42,6 +42,7 @@ from teia.crawler.sites.identity import (
     remember_page,
 )
 from teia.crawler.sites.soft404 import needs_probe, note_answer, queue_probe
+from teia.crawler.upkeep.retention import RetentionResult, retain_for_quota
 from teia.crawler.verdicts import needs_resend, retry_after_s, task_for, verdict_of
 from teia.crawler.visit import RENDER, ActiveVisit
 from teia.errors import DiskFull, StoreError, TeiaError
@@ -215,12 +216,46 @@ class Crawler:
                 crawl.pause(complaint, AwaitedResource.SPACE)
             elif over_quota:
                 crawl.pause(over_quota, AwaitedResource.QUOTA)
+                self._maybe_retain(crawl)
             elif crawl.waits_for is AwaitedResource.QUOTA or (
                 crawl.waits_for is AwaitedResource.SPACE
                 and self._clock.ticks_s() >= self._disk_retry_at
                 and self._disk.has_enough()
             ):
                 crawl.resume(self._schedule)
+
+    def _maybe_retain(self, crawl: Crawl) -> None:
+        """Remove captures by the rules of a crawl that waits at its quota, in the commit thread."""
+        settings = crawl.config.retention
+        is_useless = crawl.full_quota == settings.quota_bytes or crawl.ownership.cells_move
+        if is_useless or crawl.waits_for is not AwaitedResource.QUOTA or not crawl.is_quiet or self._stopping:
+            return
+        crawl.is_committing = True
+        work = partial(retain_for_quota, crawl.name, crawl.committer.cells, settings, self._clock)
+        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        future.add_done_callback(lambda done: self._handle_retained(crawl, done))
+
+    def _handle_retained(self, crawl: Crawl, done: asyncio.Future[RetentionResult]) -> None:
+        crawl.is_committing = False
+        self._check_disk_at = 0.0
+        self._wake()
+        if crawl.content_seen is not None:
+            crawl.content_seen.forget_recent()
+        error = done.exception()
+        if isinstance(error, DiskFull):  # there is no room for the copy of a file; the crawl stays paused
+            crawl.full_quota = crawl.config.retention.quota_bytes
+            _log.warning("%s: captures cannot be removed: %s", crawl.name, error)
+            return
+        if error is not None:
+            crawl.fail(error if isinstance(error, TeiaError) else StoreError(f"retention failed: {error!r}"))
+            return
+        result = done.result()
+        is_full = result.archive_bytes >= result.quota_bytes * NEAR_QUOTA
+        crawl.full_quota = result.quota_bytes if is_full else 0
+        _log.warning(
+            "%s: %d captures were removed because of the quota; the archive takes %d MiB",
+            crawl.name, result.removed, result.archive_bytes >> 20,
+        )  # fmt: skip
 
     def _check_children(self) -> None:
         """Pause and report while no page can be parsed; resume when parse children work again."""

@@ -74,6 +74,7 @@ class Cell:
         # A node replaces a damaged copy by a snapshot (cluster/cells/copies.py).
         if journal is None:
             self.frontier.check_pages()
+        self._clock = clock
         self._archive_arguments = (folder.archive, collection, folder.number, file_bytes, clock)
         self._is_elsewhere, self._may_cut = is_elsewhere, may_cut
         self._must_rewind = False
@@ -165,6 +166,17 @@ class Cell:
                 pass
         self.archive.close()
         self.archive = self._open_archive()
+
+    def erase_planned(self) -> Erased:
+        """Erase the planned records while the cell is open; nothing may be appended meanwhile.
+
+        The open file may be written anew, so the archive is closed before and opened at the same position after.
+        """
+        self.archive.close()
+        try:
+            return finish_erasures(self.folder, self._clock, self.frontier)
+        finally:
+            self.archive = self._open_archive()
 
     def truncate_log(self, at_least: int = 0) -> None:
         """Truncate SQLite's log (up to 128 MB) if larger than `at_least`, as far as readers and the disk allow."""

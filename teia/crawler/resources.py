@@ -78,14 +78,18 @@ def allocated_bytes(folders: Iterable[Path]) -> int:
     return used
 
 
+NEAR_QUOTA = 0.95
+"""Part of its quota at which a crawl pauses: what is under way is still stored."""
+
+
 def quota_complaint(folders: Iterable[Path], quota_bytes: int) -> str:
-    """Return a message if the archive of a collection has reached its quota, else an empty string; 0: no quota."""
+    """Return a message if the archive of a collection is near its quota, else an empty string; 0: no quota."""
     used = allocated_bytes(folders) if quota_bytes else 0
-    if used < quota_bytes or not quota_bytes:
+    if used < quota_bytes * NEAR_QUOTA or not quota_bytes:
         return ""
     return Message(
-        "the archive takes {n} MiB, its quota is {quota} MiB; stop the crawl and run `teia retain`, or raise"
-        " retention.quota_bytes",
+        "the archive takes {n} MiB, its quota is {quota} MiB; if the crawl stays paused, no capture may be removed:"
+        " raise retention.quota_bytes",
         n=used >> 20,
         quota=quota_bytes >> 20,
     )

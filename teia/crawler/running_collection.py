@@ -172,6 +172,8 @@ class Crawl:
         self.lost_here = self.parallel_requests = 0
         """Documents lost to time-outs of this machine, and its parallel requests since then (own_timeouts.py)."""
         self.waits_for: AwaitedResource | None = None
+        self.full_quota = 0
+        """Quota that the archive exceeds even without all captures that may go; 0 if that was not found."""
         self.failure: TeiaError | None = None
         """Error that ended the crawl, if only the user can fix it."""
         self.counts = RunCounts()
@@ -556,6 +558,11 @@ class Crawl:
         return self.failure is not None or (
             not self._open_visits and not self.is_committing and not self.has_uncommitted
         )
+
+    @property
+    def is_quiet(self) -> bool:
+        """True if no visit is under way or waits for its commit, so that captures may be removed."""
+        return not self._open_visits and not self.is_committing and not self.uncommitted and self._group is None
 
     def take_group(self, now: float, now_s: float) -> CommitGroup:
         """Hand over the waiting results; a failed group is handed over again, and newer results wait for the next."""

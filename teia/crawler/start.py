@@ -31,7 +31,6 @@ from teia.clock import Clock
 from teia.config.sections import Config
 from teia.crawler.child import answer_reader
 from teia.crawler.child.messages import Focus, probe_task, with_focus
-from teia.crawler.closed_files import finishing, running_fixity
 from teia.crawler.commit import CommitResult, Committer
 from teia.crawler.compiled_settings import (
     check_crawl,
@@ -50,6 +49,7 @@ from teia.crawler.rendering.on_demand import RenderingOnDemand
 from teia.crawler.resources import PER_CHILD, DiskSpace, allot_sockets, count_open_files, raise_limit
 from teia.crawler.robots import RobotsCache
 from teia.crawler.running_collection import Crawl, delay_entry
+from teia.crawler.upkeep.closed_files import finishing, running_fixity
 from teia.errors import StoreError, TeiaError
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import AddressOverrides, Destinations, read_caches

@@ -172,7 +172,7 @@ class ArchiveWriter(Closing):
                 # The index goes before its WARC file: a crash between the two leaves no index without a file.
                 index_path(path).unlink(missing_ok=True)
                 path.unlink()
-        # The last committed file is open again and grows; `crawler/closed_files.py` indexes it when it is closed.
+        # The last committed file is open again and grows; `upkeep/closed_files.py` indexes it when it is closed.
         index_path(self._folder / start.file).unlink(missing_ok=True)
         sync_folder(self._folder)
 

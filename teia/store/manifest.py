@@ -209,8 +209,14 @@ def _line_complaints(line: bytes, number: int, before: Manifest) -> list[str]:
 # ---- writing --------------------------------------------------------------------------------------------------------
 
 
-def append(collection: Path, statements: Sequence[Statement], now_s: float) -> None:
-    """Sign statements and append them; the caller holds the root's lock."""
+def append(
+    collection: Path, statements: Sequence[Statement], now_s: float, inodes: Mapping[str, int] | None = None
+) -> None:
+    """Sign statements and append them; the caller holds the root's lock.
+
+    `inodes` are those of the files when they were read. A file that was replaced since, because records were erased
+    from it, gets no entry now.
+    """
     if not statements:
         return
     path, signer = collection / MANIFEST, open_signer(collection.parent)
@@ -225,6 +231,8 @@ def append(collection: Path, statements: Sequence[Statement], now_s: float) -> N
             file.truncate(size)
             file.seek(size)
             for statement in statements:
+                if inodes is not None and inodes.get(statement.file) != inode_of(collection / statement.file):
+                    continue
                 number += 1
                 signed = json.dumps(_entry_fields(statement, number, now_s, head, signer.public))
                 line = f'{signed[:-1]}{_SIGNATURE}{signer.sign(signed.encode()).hex()}"}}'.encode()
@@ -261,6 +269,14 @@ def _entry_fields(said: Statement, number: int, now_s: float, previous: str, key
 def name_in(collection: Path, path: Path) -> str:
     """Return the name of a WARC file in the manifest."""
     return path.relative_to(collection).as_posix()
+
+
+def inode_of(path: Path) -> int:
+    """Return a number that changes when a file is replaced; 0 if there is none."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
 
 
 def digest_of(path: Path, begin: int = 0, end: int | None = None) -> tuple[int, str]:
@@ -368,7 +384,8 @@ def begin_erasure(collection: Path, path: Path, reason: str, now_s: float) -> No
 def end_erasure(collection: Path, path: Path, reason: str, now_s: float) -> None:
     """Append the digest of a signed file from which records were erased, as far as it was signed before."""
     signed = read_manifest(collection).of(name_in(collection, path))
-    if signed.is_erasing:
+    # Not announced, if the file was signed after the removal had begun.
+    if signed.is_erasing or mismatch(collection, signed):
         end, sha256 = digest_of(path, 0, signed.end)
         records = count_records(path) if signed.is_closed else None
         said = Statement(

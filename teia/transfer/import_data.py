@@ -23,11 +23,11 @@ from teia.clock import Clock
 from teia.collections.settings import saved
 from teia.config.load import load, to_toml
 from teia.config.sections import Config
-from teia.crawler.closed_files import sign_all
 from teia.crawler.commit import CommitResult, Committer, capture_location, is_stored_as_revisit, page_row
 from teia.crawler.keep_fresh.observe import observe_visit
 from teia.crawler.open_cell import Cell
 from teia.crawler.start import open_crawls
+from teia.crawler.upkeep.closed_files import sign_all
 from teia.crawler.visit import ActiveVisit
 from teia.errors import UsageError
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, SettledVisit, tail_of

@@ -42,7 +42,7 @@ def test_an_archive_above_its_quota_is_a_complaint_that_says_what_to_do(tmp_path
     assert quota_complaint([tmp_path], 0) == ""
     assert quota_complaint([tmp_path], 3 << 20) == ""
     assert quota_complaint([tmp_path], 1 << 20) == (
-        "the archive takes 2 MiB, its quota is 1 MiB; stop the crawl and run `teia retain`, or raise"
+        "the archive takes 2 MiB, its quota is 1 MiB; if the crawl stays paused, no capture may be removed: raise"
         " retention.quota_bytes"
     )
 

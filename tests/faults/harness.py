@@ -26,11 +26,12 @@ from teia.collections import control_file
 from teia.collections.poll_requests import drop_stale_requests, serve_requests
 from teia.collections.settings import configure
 from teia.config.sections import Config
-from teia.crawler import closed_files, loop
+from teia.crawler import loop
 from teia.crawler import start as crawler_start
 from teia.crawler.child.read_answer import read
 from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import Crawl
+from teia.crawler.upkeep import closed_files
 from teia.errors import TeiaError
 from teia.fetch.fetcher import FetchRequest
 from teia.frontier.cell.cell import FrontierCell

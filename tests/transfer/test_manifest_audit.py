@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from teia.cli.main import application
 from teia.clock import VirtualClock
-from teia.crawler.closed_files import sign_all
+from teia.crawler.upkeep.closed_files import sign_all
 from teia.store.manifest import MANIFEST, read_manifest
 from teia.store.root import Root, open_root
 from teia.store.signing_key import KEY_FILE, open_signer, public_pem

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from teia.cli.main import application
 from teia.clock import VirtualClock, WallClock
 from teia.collections.settings import saved
-from teia.crawler.closed_files import sign_all
 from teia.crawler.lookup import Lookup
+from teia.crawler.upkeep.closed_files import sign_all
 from teia.errors import UsageError
 from teia.frontier.cell.cell import FrontierCell
 from teia.indexer.open_search import CollectionSearch

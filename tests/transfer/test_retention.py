@@ -16,15 +16,16 @@ from typer.testing import CliRunner
 from teia.cli.main import application
 from teia.clock import VirtualClock
 from teia.config.sections import RetentionSettings
-from teia.crawler.closed_files import sign_all
 from teia.crawler.lookup import Lookup
+from teia.crawler.upkeep.closed_files import sign_all
+from teia.crawler.upkeep.retention import DAY_S, RetentionResult, removal_reasons
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.tables.captures import CaptureRow
 from teia.store.manifest import MANIFEST
 from teia.store.root import Root, open_root
 from teia.transfer.manifest_audit import audit_manifest
 from teia.transfer.read_all import audit_archives
-from teia.transfer.retention import DAY_S, RetentionResult, removal_reasons, retain
+from teia.transfer.retention import retain
 from teia.views.captures import read_capture
 from tests.crawler.offline import NOW_S, offline_crawl
 from tests.transfer.kills import steps_until

@@ -11,7 +11,7 @@ from teia.cli.options import AsJson, Collection, Data, open_collection
 from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
 from teia.collections.settings import is_clustered
-from teia.crawler.closed_files import sign_all
+from teia.crawler.upkeep.closed_files import sign_all
 from teia.errors import StoreError
 from teia.store.manifest import read_manifest
 from teia.store.root import open_root

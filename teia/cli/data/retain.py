@@ -12,7 +12,7 @@ from teia.cli.options import AsJson, Collection, Data, open_collection
 from teia.cli.output import print_json, result_console
 from teia.cli.progress import size
 from teia.clock import WallClock
-from teia.transfer.retention import RetentionResult
+from teia.crawler.upkeep.retention import RetentionResult
 from teia.transfer.retention import retain as apply_rules
 
 

@@ -7,7 +7,7 @@ from threading import Event, Thread
 
 from teia.clock import Clock
 from teia.collections.settings import saved
-from teia.crawler.closed_files import MAX_FIXITY_S, start_fixity_run
+from teia.crawler.upkeep.closed_files import MAX_FIXITY_S, start_fixity_run
 from teia.errors import TeiaError
 from teia.store.fixity import due_files
 from teia.store.root import Root

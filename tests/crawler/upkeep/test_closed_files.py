@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from teia.clock import VirtualClock, WallClock
-from teia.crawler.closed_files import DAY_S, collection_of, finishing, running_fixity, sign_all
 from teia.crawler.open_cell import Cell, note_position
+from teia.crawler.upkeep.closed_files import DAY_S, collection_of, finishing, running_fixity, sign_all
 from teia.frontier.queue.order import breadth
 from teia.store.archive import archive_files, index_path
 from teia.store.audit import audit_archive

@@ -33,7 +33,7 @@ from teia.store import fixity
 from teia.store.archive import Position
 from teia.store.cdxj import unindexed_files
 from teia.store.closed_file import Description, describe, main
-from teia.store.manifest import Statement, append, growth_of, name_in, read_manifest, unsigned_files
+from teia.store.manifest import Statement, append, growth_of, inode_of, name_in, read_manifest, unsigned_files
 from teia.store.root import CellFolder, CollectionFolder
 
 logger = logging.getLogger(__name__)
@@ -89,12 +89,13 @@ async def _finish(cell: Cell, open_file: str, clock: Clock, cells_move: bool, fa
         manifest = await asyncio.to_thread(read_manifest, collection)
         unsigned = unsigned_files(collection, cell.folder.archive, end, manifest, cells_move=cells_move).closed
         for path in [*unindexed, *(each for each in unsigned if each not in unindexed)]:
+            inode = inode_of(path)
             found = None if path in failed else await _describe(path)
             if found is None:
                 failed.add(path)
             elif path in unsigned:
                 said = found.statement(collection, path)
-                await asyncio.to_thread(append, collection, [said], clock.now_s())
+                await asyncio.to_thread(append, collection, [said], clock.now_s(), {said.file: inode})
     except _TROUBLE as error:
         logger.warning("the closed files of %s were not all signed: %s", cell.folder.archive, error)
         return True
@@ -121,18 +122,22 @@ def _sign_growth(cells: Sequence[Cell], now_s: float, cells_move: bool) -> None:
     for collection in dict.fromkeys(collection_of(cell.folder) for cell in cells):
         folders = [cell.folder for cell in cells if collection_of(cell.folder) == collection]
         try:
-            append(collection, _growth(collection, folders, now_s - DAY_S, cells_move), now_s)
+            append(collection, *_growth(collection, folders, now_s, cells_move))
         except _TROUBLE as error:
             logger.warning("%s: the archive was not signed: %s", collection, error)
 
 
-def _growth(collection: Path, folders: Sequence[CellFolder], before_s: float, cells_move: bool) -> list[Statement]:
-    manifest, statements = read_manifest(collection), list[Statement]()
+def _growth(
+    collection: Path, folders: Sequence[CellFolder], now_s: float, cells_move: bool
+) -> tuple[list[Statement], float, dict[str, int]]:
+    """Return the arguments of `append` about the open files."""
+    manifest, statements, inodes = read_manifest(collection), list[Statement](), dict[str, int]()
     for folder in folders:
         files = unsigned_files(collection, folder.archive, _committed(folder), manifest, cells_move=cells_move)
-        if files.open_file and manifest.of(name_in(collection, files.open_file)).signed_s <= before_s:
+        if files.open_file and manifest.of(name_in(collection, files.open_file)).signed_s <= now_s - DAY_S:
+            inodes[name_in(collection, files.open_file)] = inode_of(files.open_file)
             statements += growth_of(collection, files, manifest)
-    return statements
+    return statements, now_s, inodes
 
 
 def sign_all(folder: CollectionFolder, clock: Clock, *, cells_move: bool = False) -> int:
