@@ -638,10 +638,7 @@ class Crawl:
             # This run may have requested the host since the row was read.
             queue.requests = max(queue.requests, requests)
             queue.received_bytes = max(queue.received_bytes, received)
-        if self.rendering is not None:
-            for host, records in result.kinds:
-                self.rendering.load(host, records)
-            self.rendering.note_committed(settled)
+        self._apply_to_rendering(result, settled)
         for queue in result.large_hosts:
             queue.server.is_small = False
         for name, patterns in result.blocked_patterns.items():
@@ -672,6 +669,12 @@ class Crawl:
         self.ownership.after_results()
         touched = dict.fromkeys([*(visit.queue for visit in settled), *(queue for queue, _, _ in result.refilled)])
         return self._forget_finished(touched)
+
+    def _apply_to_rendering(self, result: CommitResult, settled: Sequence[ActiveVisit]) -> None:
+        if self.rendering is not None:
+            for host, records in result.kinds:
+                self.rendering.load(host, records)
+            self.rendering.note_committed(settled)
 
     def _drop_blocked(self, queue: HostQueue, patterns: set[int]) -> None:
         """Drop buffered URLs of patterns that may not be fetched any more; they wait on disk."""

@@ -257,7 +257,7 @@ def test_a_fast_clock_leaves_the_disk_its_time(tmp_path: Path, monkeypatch: pyte
 
     def take_long(self: Committer, group: CommitGroup) -> CommitResult:
         if stopped.is_set():
-            time.sleep(0.2)
+            time.sleep(0.2)  # a slow disk
         return commit(self, group)
 
     monkeypatch.setattr(Committer, "commit", take_long)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -26,6 +25,7 @@ from tests.crawler.rendering.script_webs import filler
 from tests.crawler.rendering.stub_browsers import use_stub
 from tests.crawler.rendering.test_ends import FULL, StubCrawl
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html
+from tests.waiting import until_async
 
 PAGES = 30
 WAIT_S = 30.0
@@ -140,11 +140,9 @@ def crawl_with_a_long_trial(folder: Path, monkeypatch: pytest.MonkeyPatch, added
         return html(text=f"{request.target[3:]} {texts[request.target]}", head=SCRIPT)
 
     async def render(url: str, fetch: FetchForPage) -> RenderedPage:
-        for _ in range(int(WAIT_S / 0.01)):
-            if len(served) == PAGES:
-                break
-            await asyncio.sleep(0.01)
-        else:
+        try:
+            await until_async(lambda: len(served) == PAGES, within_s=WAIT_S)
+        except AssertionError:
             waited.append(url)
         name = url.rpartition("/")[2]
         return RenderedPage(f"<title>T</title><p>{name} {texts['/p/' + name]} {added.replace('OWN', name)}".encode())
@@ -164,7 +162,7 @@ def test_pages_that_did_not_wait_are_rendered_once_the_trial_has_shown_what_it_b
     rendering = crawled.crawls[0].rendering
     assert isinstance(rendering, Rendering)
     postponed = rendering.counts.postponed
-    assert postponed == PAGES - 1 - MAX_FOR_TRIAL
+    assert 0 < postponed <= PAGES - 1 - MAX_FOR_TRIAL  # the last pages may be read after the trial
     assert sorted(served.values()) == [1] * (PAGES - postponed) + [2] * postponed
     cell = open_root(crawled.data).collection("main").cells()[0]
     with closing(FrontierCell(cell.frontier, read_only=True)) as frontier:
