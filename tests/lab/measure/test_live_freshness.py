@@ -88,8 +88,11 @@ def test_an_answer_that_nothing_changed_makes_no_copy_younger(tmp_path: Path, mo
 
 @pytest.mark.heavy
 def test_a_part_of_each_host_stands_for_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One page of each small host is looked at; these are fresher, for each host is visited as often as the largest."""
-    monkeypatch.setattr(live_freshness, "MOST_PAGES", 30)
+    """One page of each small host is looked at; these are fresher, for each host is visited as often as the largest.
+
+    If each page looked at counted the same, the share would be 0.06 too high here. Of 30 pages chance makes as much.
+    """
+    monkeypatch.setattr(live_freshness, "MOST_PAGES", 90)
     world = quiet_world(pages=600, hosts=30, seed=3, changes__fastest=6.0)
     assert max(host.size for host in world.hosts) > 30 * min(host.size for host in world.hosts)
     found, true = [], []
