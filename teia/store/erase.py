@@ -87,7 +87,8 @@ def erase(path: Path, offsets: Collection[int], reason: str, now_s: float) -> Er
         with replacing(path) as target, path.open("rb") as source:
             os.fchmod(target.fileno(), mode)
             _copy_without(source, target, ranges, reason, now_s)
-    if was_indexed:
+    # The crawler's process may have written one meanwhile, of the file as it was (upkeep/closed_files.py).
+    if was_indexed or index.exists():
         write_index(path)
     return done
 

@@ -30,7 +30,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.lib.child_process import DEVNULL, PIPE, ChildProcess
 from teia.lib.entry_points import command_of
 from teia.store import fixity
-from teia.store.archive import Position
+from teia.store.archive import Position, index_path
 from teia.store.cdxj import unindexed_files
 from teia.store.closed_file import Description, describe, main
 from teia.store.manifest import Statement, append, growth_of, inode_of, name_in, read_manifest, unsigned_files
@@ -91,6 +91,10 @@ async def _finish(cell: Cell, open_file: str, clock: Clock, cells_move: bool, fa
         for path in [*unindexed, *(each for each in unsigned if each not in unindexed)]:
             inode = inode_of(path)
             found = None if path in failed else await _describe(path)
+            if inode_of(path) != inode:
+                # Records were erased meanwhile: the index is that of the old file.
+                index_path(path).unlink(missing_ok=True)
+                return False
             if found is None:
                 failed.add(path)
             elif path in unsigned:
@@ -106,10 +110,10 @@ async def _describe(path: Path) -> Description | None:
     """Run the process that reads one file; it is killed when the crawler stops."""
     process = ChildProcess(command_of(main, str(path)), stdout=PIPE, stderr=DEVNULL, nice=LOW_PRIORITY)
     try:
-        async with asyncio.timeout(MAX_S):
-            line = b"".join([line async for line in process.lines(1 << 10)])
-        return Description(**json.loads(line))
-    except (TimeoutError, ValueError, TypeError):
+        # In a thread: while a transport of uvloop read the pipe, the manifest once met a bad file descriptor.
+        output = await asyncio.to_thread(process.communicate, b"", MAX_S)
+        return None if output is None else Description(**json.loads(output[0]))
+    except (ValueError, TypeError):
         return None
     finally:
         # It has said all that it had to say, or it takes too long, or the crawler stops.
