@@ -112,7 +112,9 @@ WITH of_run AS (
     SELECT CASE WHEN runs.number IS NULL THEN 0.0 WHEN started > runs.until THEN runs.number + 0.5
             ELSE runs.number END AS run, fetches.*, hash(url) AS key,
         coalesce(status BETWEEN 200 AND 299 OR status = 304, false) AS there,
-        hash(coalesce(text_digest, digest)) AS content, coalesce(text_digest, digest) IS NOT NULL AS has_content
+        hash(coalesce(text_digest, digest)) AS content,
+        -- A 304 has no body, and the digest of nothing is no content of the page.
+        coalesce(text_digest, digest) IS NOT NULL AND coalesce(status <> 304, true) AS has_content
     FROM fetches ASOF LEFT JOIN runs ON fetches.started >= runs.began
     WHERE kind NOT IN ('robots', 'probe') AND hash(url) % {slices} = {slice}
 )"""

@@ -69,6 +69,27 @@ def test_a_run_whose_process_died_ended_when_it_was_last_seen(tmp_path: Path) ->
         assert reports.recorded_runs("main", 10)[1][1:] == (None, 100.0, 150.0, 150.0, "interrupted")
 
 
+def test_a_304_after_a_capture_is_no_change_though_its_row_has_the_digest_of_nothing(tmp_path: Path) -> None:
+    data = crawl_web(ScriptedWeb({"x.test": {"/": html()}}), tmp_path, "x.test/").data
+    root = open_root(data)
+    at = ("http://y.test/", "y.test", "y.test")
+    rows = [
+        FetchRow(110.0, 111.0, *at, "200", 200, digest="a", text_digest="b"),
+        FetchRow(210.0, 211.0, *at, "304", 304, digest="nothing"),
+        FetchRow(310.0, 311.0, *at, "200", 200, digest="a", text_digest="b"),
+        FetchRow(410.0, 411.0, *at, "304", 304, digest="nothing"),
+        FetchRow(510.0, 511.0, *at, "200", 200, digest="c", text_digest="d"),
+    ]
+    with closing(FrontierCell(root.collection("main").cells()[0].frontier)) as frontier, frontier.transaction():
+        write_log(frontier, rows)
+    with CrawlReports(root.control) as reports:
+        for began_s in (100.0, 200.0, 300.0, 400.0, 500.0):
+            reports.note_run("main", reports.begin_run("main", began_s), began_s + 50.0, "finished")
+    found = [(each.pages, each.new, each.changed) for each in reversed(run_summaries(root, "main", 600.0))]
+    assert found == [(1, 1, 0), (1, 0, 0), (1, 0, 0), (1, 0, 0), (1, 0, 1)]
+    assert run_detail(root, "main", 2, 600.0, RunPart.CHANGED).rows == ()
+
+
 def test_a_url_without_an_answer_failed_and_a_later_answer_makes_it_new(tmp_path: Path) -> None:
     data = crawl_web(ScriptedWeb({"x.test": {"/": html()}}), tmp_path, "x.test/").data
     root = open_root(data)
