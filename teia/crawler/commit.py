@@ -468,8 +468,8 @@ class Committer:
         )
         pages = [visit for visit in visits if visit.item.purpose not in NO_PAGES]
         ends = [(self._end_of(cell, visit), visit.queue.host) for visit in pages]
-        for visit, is_first in zip(pages, cell.frontier.settle_all(ends), strict=True):
-            visit.is_first = is_first
+        for visit, is_first, (end, _) in zip(pages, cell.frontier.settle_all(ends), ends, strict=True):
+            visit.is_first, visit.changed = is_first, end.changed
             if visit.result is not None and visit.result.sketch and not visit.item.visits:
                 from teia.crawler.keep_fresh.observe import store_sketch  # needed only where pages are kept fresh
 

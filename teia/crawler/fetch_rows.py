@@ -86,9 +86,9 @@ def log_row(visit: ActiveVisit, archived: CaptureLocation, committed_s: float) -
         fetched.started_s, fetched.ended_s, item.url, queue.host, site_of(queue.host), visit.outcome,
         fetched.status or None, _CODES.get(visit.outcome), kind, visit.address or None, None, queue.cell, item.depth,
         item.visits + 1, item.failures + 1, visit.delay_before_s, visit.waited_s, visit.bytes_received, decoded_bytes,
-        media_type or None, None, language or None, digest or None, text_digest or None, None, redirect_to or None,
-        links, in_scope, unindexable, truncated or None, visit.detail or None, file, offset, length, images, mail_links,
-        visit.parsed_s, committed_s,
+        media_type or None, None, language or None, digest or None, text_digest or None, visit.changed,
+        redirect_to or None, links, in_scope, unindexable, truncated or None, visit.detail or None, file, offset,
+        length, images, mail_links, visit.parsed_s, committed_s,
     )  # fmt: skip
 
 

@@ -26,8 +26,9 @@ class ActiveVisit:
 
     Once a child has read the answer, `fetched` keeps its metadata and drops its bytes. `is_final_robots`: this answer
     is the origin's robots.txt, not a redirect on the way to it. `is_first`: the commit found no earlier answer of
-    the page; None if the page is not kept. `from_cache`: the answer came from the operator's cache
-    proxy (C7), without a request to its server.
+    the page; None if the page is not kept. `changed`: it found another page than at the visit before; None if there was
+    nothing to compare. `from_cache`: the answer came from the operator's cache proxy (C7), without a request to its
+    server.
 
     `checksum` is that of the body, None if it was not looked for; `seen` is the committed record that probably has the
     same body, `original` a visit that has it and is committed no later than this one (content_seen.py). `capture` is
@@ -51,6 +52,7 @@ class ActiveVisit:
     verdict: RetryVerdict | None = None
     is_final_robots: bool = False
     is_first: bool | None = False
+    changed: bool | None = None
     from_cache: bool = False
     checksum: int | None = None
     seen: SeenBody | None = None

@@ -60,7 +60,11 @@ COLUMNS: tuple[Column, ...] = (
     Column("language", pa.string(), "language detected in the text"),
     Column("digest", pa.string(), "SHA-256 of the decoded body, hex"),
     Column("text_digest", pa.string(), "digest of the normalized text"),
-    Column("changed", pa.bool_(), "true if the text differs from the previous visit; null without one"),
+    Column(
+        "changed",
+        pa.bool_(),
+        "true if the page changed since its visit before; null for a first visit, or if the answer does not tell",
+    ),
     Column("redirect_to", pa.string(), "canonical target of a redirect"),
     Column("links", pa.int32(), "number of references found"),
     Column("links_in_scope", pa.int32(), "number of references in the scope of the collection"),

@@ -9,7 +9,7 @@ import pytest
 
 from teia.clock import WallClock
 from teia.collections.control_file import CrawlReports
-from teia.crawler.fetch_rows import write_log
+from teia.crawler.fetch_rows import fetch_log, write_log
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.fetchlog import FetchRow
 from teia.store.root import open_root
@@ -48,6 +48,11 @@ def test_a_run_counts_what_is_new_changed_and_gone_since_the_run_before(
     assert len(run_detail(root, "main", 1, now_s).rows) == 4
     assert one.bytes > 0
     assert one.archive_bytes > 0
+    with fetch_log(root, "main") as log:
+        verdicts = log.query("SELECT url, list(changed ORDER BY started) FROM fetches WHERE kind = 'page' GROUP BY url")
+    assert {url.rpartition("/")[2]: changed for url, changed in verdicts.rows} == {
+        "": [None, True], "same": [None, False], "other": [None, True], "gone": [None, True], "new": [None],
+    }, "the log has what the crawler found at each visit"  # fmt: skip
     monkeypatch.setattr("teia.views.runs.SLICE_ROWS", 2)
     assert run_summaries(root, "main", now_s) == [second, one], "slice by slice"
     assert run_detail(root, "main", 2, now_s, RunPart.CHANGED) == changed
