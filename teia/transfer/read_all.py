@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from teia.clock import iso_utc
 from teia.collections.account import index_counts
+from teia.collections.control_file import RUNS_KEPT, CrawlReports
 from teia.collections.index_state import read_index_state
 from teia.collections.settings import saved
 from teia.config.sections import CourtesySettings
@@ -152,6 +154,27 @@ def _failed_seeds(root: Root, collection: str) -> list[str]:
 _PAGES = "kind NOT IN ('robots', 'probe')"
 
 
+_CRAWLING = """
+SELECT coalesce(sum(seconds), 0) FROM (
+    SELECT date_diff('microsecond', min(started), max(ended)) / 1e6 AS seconds
+    FROM (SELECT started, ended FROM fetches) ASOF LEFT JOIN bounds ON started >= bounds.at GROUP BY bounds.at
+)"""
+
+
+def _crawling_s(log: FetchLog, root: Root, collection: str) -> float:
+    """Return the time from the first to the last request of each run, in all, without the time between runs."""
+    try:
+        with CrawlReports(root.control) as reports:
+            runs = reports.recorded_runs(collection, RUNS_KEPT)
+    except StoreError:  # a folder without runs: its requests are taken as one
+        runs = []
+    # Requests between two runs, of a crawl that keeps pages fresh, are counted like a run.
+    times_s = {at_s for _, _, began_s, seen_s, ended_s, _ in runs for at_s in (began_s, ended_s or seen_s)}
+    bounds = [(datetime.fromtimestamp(at_s, UTC),) for at_s in sorted({0.0, *times_s})]
+    log.add_table("bounds", ("at",), bounds)
+    return float(log.query(_CRAWLING).rows[0][0])
+
+
 def idle_account(root: Root, collection: str) -> dict[str, Any]:
     """Return the counts of a collection that is not being crawled, under the keys of a crawl's summary."""
     with fetch_log(root, collection) as log:
@@ -161,8 +184,7 @@ def idle_account(root: Root, collection: str) -> dict[str, Any]:
         (pages,) = log.query(f"SELECT count(*) FROM fetches WHERE {stored}").rows[0]  # noqa: S608  # our text
         by_outcome = f"SELECT outcome, count(*) AS n FROM fetches WHERE {_PAGES} GROUP BY 1 ORDER BY 2 DESC"  # noqa: S608
         outcomes = {outcome: int(number) for outcome, number in log.query(by_outcome).rows}
-        span = "SELECT coalesce(date_diff('microsecond', min(started), max(ended)) / 1e6, 0) FROM fetches"
-        (seconds,) = log.query(span).rows[0]
+        seconds = _crawling_s(log, root, collection)
     state = read_index_state(root.collection(collection))
     known = queued = records = captures = 0
     for folder in root.collection(collection).cells():
@@ -173,7 +195,7 @@ def idle_account(root: Root, collection: str) -> dict[str, Any]:
     return {
         "collection": collection,
         "state": "stopped" if queued else "finished",
-        "seconds": round(float(seconds), 3),
+        "seconds": round(seconds, 3),
         "requests": int(requests),
         "pages": int(pages),
         "pages_per_s": round(pages / seconds, 2) if seconds else 0.0,
