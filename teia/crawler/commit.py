@@ -720,7 +720,9 @@ class Committer:
         row = find_host(frontier, queue.host_id)
         if row is not None:
             result.usage.append((queue, row.requests, row.bytes))
-        result.robots += frontier.robots_of(queue.host_id, queue.host)
+        rows = frontier.robots_of(queue.host_id, queue.host)
+        # A blocked address is no answer of a server: the settings of this run decide about it anew.
+        result.robots += [each for each in rows if each[2] != Outcome.BLOCKED_ADDRESS]
         found = load_probe(frontier, queue.host_id, queue.host)
         if found is not None:
             result.probes.append((queue, found))

@@ -173,6 +173,15 @@ def test_queued_urls_that_a_run_left_out_are_back_in_the_next(tmp_path: Path) ->
     assert sorted(asked) == sorted({"/robots.txt", *web.pages["a.test"]})
 
 
+def test_a_seed_whose_address_was_blocked_is_fetched_once_its_network_is_allowed(tmp_path: Path) -> None:
+    web = ScriptedWeb({"a.test": site(pages=1)})
+    first = crawl_web(web, tmp_path, "a.test/", fetch__allow_nets=["127.77.255.90/32"])
+    assert first.requested() == []
+    assert set(first.outcomes().values()) == {"blocked_address"}
+    second = crawl_web(web, tmp_path, "a.test/", port=first.port)
+    assert sorted(paths(second.requested(), "a.test")) == ["/", "/0", "/robots.txt"]
+
+
 # ---- more ------------------------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from teia.collections.settings import check
-from teia.config.sections import CollectionSettings, Config, CourtesySettings, LimitSettings, ScopeSettings
+from teia.config.sections import (
+    CollectionSettings,
+    Config,
+    CourtesySettings,
+    FetchSettings,
+    LimitSettings,
+    ScopeSettings,
+)
 from teia.crawler.child.messages import decode_settings
 from teia.crawler.compiled_settings import CompiledSettings, compile_settings, remove_old_copies, seeds_of, user_agent
 from teia.errors import ConfigError
@@ -64,8 +71,10 @@ def test_only_what_decides_about_urls_changes_the_mark(tmp_path: Path) -> None:
         compiled(tmp_path, max_depth=2).mark,
         compile_settings(replace(config(), limits=LimitSettings(pages_per_host=5)), tmp_path / "lists").mark,
         compile_settings(replace(config(), collection=CollectionSettings(seeds=("http://b.test/",))), tmp_path).mark,
+        compile_settings(replace(config(), fetch=FetchSettings(allow_nets=("127.0.0.0/8",))), tmp_path).mark,
+        compile_settings(replace(config(), fetch=FetchSettings(resolve=("a.test=192.0.2.1",))), tmp_path).mark,
     }
-    assert len(marks | {before.mark}) == 6
+    assert len(marks | {before.mark}) == 8
     assert compile_settings(replace(config(), limits=LimitSettings(pages=5)), tmp_path / "lists").mark == before.mark
 
 

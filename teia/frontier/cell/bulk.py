@@ -3,8 +3,8 @@
     drop   queued URLs leave the queue and do not return by themselves (`dropped`); a page with a capture stays as it
            is and is only not requested now
     first  queued URLs go before the others of their host; politeness delays are not shortened
-    retry  URLs that were given up, or wait for another try, are due now, with all their tries before them; dropped
-           ones return to their old places
+    retry  URLs that were given up, whose address was blocked, or that wait for another try, are due now, with all
+           their tries before them; dropped ones return to their old places
 
 An action walks through a cell's URLs once, some thousands in a transaction. The row `bulk` of its `meta` is written
 with them: the action's unique *mark*, its position, and the number of URLs changed. So a crash at any instant
@@ -45,6 +45,9 @@ _LAST_KEY = (1 << 63) - 1
 
 # Behind every URL: the last slot is SLOTS - 1.
 END: RowKey = (SLOTS, 0, 0)
+_RETRIED = frozenset({Outcome.DROPPED, Outcome.BLOCKED_ADDRESS})
+"""Outcomes of excluded URLs that `retry` queues again: whether an address is blocked is found out by trying."""
+
 SOURCES = {LANE_NEW: "new", LANE_DUE: "retry", LANE_REFRESH: "refresh", LANE_LATER: "suspect"}
 
 
@@ -113,7 +116,7 @@ class BulkSelection:
         if self.action is BulkAction.RETRY:
             # Ranks of the DUE lane are milliseconds: a greater one is a retry whose time has not come.
             is_later = waits and row.lane == LANE_DUE and row.rank > now_ms
-            given_up = row.state == STATE_FAILED or (row.state == STATE_EXCLUDED and row.outcome == Outcome.DROPPED)
+            given_up = row.state == STATE_FAILED or (row.state == STATE_EXCLUDED and row.outcome in _RETRIED)
             return is_later or given_up
         if self.action is BulkAction.FIRST and self.source == SOURCES[LANE_REFRESH]:
             return row.lane == LANE_REFRESH and row.state in {STATE_DONE, STATE_FAILED}

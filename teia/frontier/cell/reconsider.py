@@ -3,8 +3,8 @@
 The row `judged` of a cell's `meta` names the settings (a *mark*) by which all its URLs were evaluated, and the
 position of a newer evaluation. A crawler that finds another mark, while running or after a crash, walks through the
 cell once more, a few thousand URLs in a transaction. A queued URL that may no longer be requested becomes
-`out_of_scope`. A URL that was refused for its scope or its host's budget, and may be requested now, is queued
-again. A URL keeps its place (`lane`, `rank`) all the while. Until the walk ends, and for URLs in memory, the
+`out_of_scope`. A URL that was refused for its scope, its host's budget or its address, and may be requested now, is
+queued again. A URL keeps its place (`lane`, `rank`) all the while. Until the walk ends, and for URLs in memory, the
 crawler checks the rules before each request.
 
 A page's own properties (its language) do not follow from settings alone: a URL whose last visit ended out of scope
@@ -34,7 +34,7 @@ _NEXT = """
     SELECT u.host_id, u.key, h.name, u.tail, u.depth, u.found_by, u.state, u.outcome, h.requests, u.lane, u.rank
     FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id
     WHERE u.slot = :slot AND (u.host_id, u.key) > (:host_id, :key) AND (u.state = :queued
-        OR (u.state = :excluded AND u.outcome IN (:outside, :spent) AND NOT EXISTS (
+        OR (u.state = :excluded AND u.outcome IN (:outside, :spent, :blocked) AND NOT EXISTS (
             SELECT 1 FROM visits AS v JOIN pages AS p USING (slot, host_id, key)
             WHERE v.slot = u.slot AND v.host_id = u.host_id AND v.key = u.key
                 AND v.time_s = p.last_visit_s AND v.outcome = :outside)))
@@ -100,8 +100,8 @@ def candidate_urls(cell: FrontierCell) -> Iterator[tuple[ReconsideredUrl, bool]]
 def _rows(cell: FrontierCell, slot: int, host_id: int, key: int) -> list[tuple[Any, ...]]:
     """Return the next URLs of a slot that can be evaluated anew."""
     values = {"slot": slot, "host_id": host_id, "key": key, "queued": STATE_QUEUED, "excluded": STATE_EXCLUDED}
-    names = {"outside": Outcome.OUT_OF_SCOPE, "spent": Outcome.BUDGET, "rows": ROWS}
-    return cell.db.execute(_NEXT, values | names).fetchall()
+    names = {"outside": Outcome.OUT_OF_SCOPE, "spent": Outcome.BUDGET, "blocked": Outcome.BLOCKED_ADDRESS}
+    return cell.db.execute(_NEXT, values | names | {"rows": ROWS}).fetchall()
 
 
 def _evaluate(

@@ -83,6 +83,13 @@ def test_what_was_dropped_stays_dropped_until_it_is_tried_again(cell: FrontierCe
     assert next_urls(cell) == before, "each waits where it did"
 
 
+def test_a_url_whose_address_was_blocked_is_tried_again(cell: FrontierCell) -> None:
+    blocked = items(cell)[0]
+    settle(cell, blocked, STATE_EXCLUDED, "blocked_address")
+    assert do(cell, BulkSelection(BulkAction.RETRY)) == 1
+    assert next_urls(cell, now_s=LATER_S)[0] == blocked.url
+
+
 def test_first_goes_before_the_others_of_its_host(cell: FrontierCell) -> None:
     do(cell, BulkSelection(BulkAction.FIRST, contains="/agenda/"))
     urls = next_urls(cell, now_s=LATER_S)

@@ -101,6 +101,14 @@ def test_only_what_was_refused_is_looked_at(cell: FrontierCell) -> None:
     assert next_urls(cell) == [page(4)]
 
 
+def test_a_blocked_address_is_tried_again_under_other_settings(cell: FrontierCell) -> None:
+    add_links(cell, found(page(1)), found(page(2)))
+    refuse(cell, 1, outcome="blocked_address")
+    assert again(cell, "other networks", lambda refused: True) == ["example.org"]
+    assert next_urls(cell) == [page(1), page(2)]
+    assert_counters_are_true(cell)
+
+
 def test_a_page_due_again_comes_back_to_its_time(cell: FrontierCell) -> None:
     add_links(cell, found(page(1)))
     item = items(cell)[0]
