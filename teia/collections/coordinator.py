@@ -323,9 +323,13 @@ class Coordinator:
                 self._end_run(controller, EndReason.INTERRUPTED, run.seen_s)
 
     def _assign_task(self, controller: CollectionController, now_s: float) -> None:
-        # A run that is open serves the request as well.
-        if controller.is_requested and not (controller.run is not None and controller.run.is_open):
-            self._commands.begin_requested_run(controller, now_s)
+        if controller.is_requested:
+            if controller.done_until_s > now_s:
+                # Work that ended before the request does not answer it; its counts and limits begin anew.
+                controller.counts, controller.seconds, controller.done_until_s = RunCounts(), 0.0, -inf
+            # A run that is open serves the request as well.
+            if controller.run is None or not controller.run.is_open:
+                self._commands.begin_requested_run(controller, now_s)
         controller.is_requested = False
         due_task = find_due_task(controller.schedule, controller.run, now_s)
         if due_task.task is CrawlTask.NOTHING or (due_task.task is CrawlTask.CRAWL and controller.has_lost_schedule):

@@ -139,6 +139,21 @@ def test_what_was_stopped_goes_on_when_it_is_started_and_nothing_is_requested_tw
     assert set(visits(entries).values()) == {2}, "each of the two visits every page once"
 
 
+def test_what_was_continued_to_its_end_can_be_started_once_more(tmp_path: Path) -> None:
+    """A crawl that is over is over until a user starts it again, not for as long as the process lives."""
+
+    async def talk(root: Root, make: Callable[..., None], resident: Coordinator) -> None:
+        make("one", **{"limits.pages": 2})
+        await give(root, "one", Command.RUN)
+        await until_async(lambda: "one" in resident.controllers and is_done(root, "one"))
+        for _ in range(2):  # continues with the queued URLs, up to its limit; then once more
+            await give(root, "one", Command.RUN)
+            await until_async(lambda: is_done(root, "one"))
+
+    entries = serve(tmp_path, talk, pages=6)
+    assert len(visits(entries)) == 6
+
+
 def test_a_collection_that_is_crawled_is_let_go_of_and_removed(tmp_path: Path) -> None:
     async def talk(root: Root, make: Callable[..., None], resident: Coordinator) -> None:
         make("one")
