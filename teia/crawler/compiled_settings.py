@@ -49,6 +49,7 @@ class CompiledSettings:
     scope: Scope
     read_settings: bytes
     mark: str
+    seed_set: frozenset[str]
 
     def admits(self, url: str, depth: int, found_by: int) -> bool:
         """Tell whether a URL of the frontier belongs to the collection under its current settings."""
@@ -79,7 +80,15 @@ class CompiledSettings:
         """Tell whether a URL that waits, or that was refused, may be fetched."""
         has_budget = url.requests < budget_of(self.config.limits, host_of(url.url))
         may_come_back = has_budget or url.outcome != Outcome.BUDGET
-        return may_come_back and self.wants_link(url.url, url.depth, url.found_by)
+        found_by = url.found_by if url.is_known_seed else self.sources_in_force(url.url, url.found_by)
+        return may_come_back and self.wants_link(url.url, url.depth, found_by)
+
+    def sources_in_force(self, url: str, found_by: int) -> int:
+        """Return the sources of a URL that was never visited; a former seed that nothing else named has none.
+
+        It then needs a rule of the scope like every other URL: a mistyped seed leaves with its correction.
+        """
+        return 0 if found_by == BY_SEED and url not in self.seed_set else found_by
 
 
 def compile_settings(config: Config, lists_folder: Path) -> CompiledSettings:
@@ -93,7 +102,8 @@ def compile_settings(config: Config, lists_folder: Path) -> CompiledSettings:
     _write_copies(lists_folder, {copies[path]: rules for path, rules in lists.items()})
     as_copied = replace(scope, include=_with_copies(include, copies), exclude=_with_copies(scope.exclude, copies))
     read_settings = _encoded(replace(config, scope=as_copied))
-    return CompiledSettings(config, tuple(seeds), compiled_scope, read_settings, _mark(config, include, copies))
+    mark = _mark(config, include, copies)
+    return CompiledSettings(config, tuple(seeds), compiled_scope, read_settings, mark, frozenset(seeds))
 
 
 def _mark(config: Config, include: Sequence[str], copies: dict[str, Path]) -> str:

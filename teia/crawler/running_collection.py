@@ -244,8 +244,11 @@ class Crawl:
         self.config, self.compiled = compiled.config, compiled
         if has_new_budget and self.committer.refresh is not None:
             self.committer.refresh.wanted_budget = self.config.refresh.budget
-            # Hosts that wait for their part of the old budget ask for their part of the new one.
-            self._later = [(-inf, number, queue) for _, number, queue in sorted(self._later, key=itemgetter(1))]
+        # Hosts that wait for their part of the old budget ask for their part of the new one, and the URLs that others
+        # wait for may leave.
+        self._later = [(-inf, number, queue) for _, number, queue in sorted(self._later, key=itemgetter(1))]
+        for former in self.counts.failed_seeds.keys() - compiled.seed_set:
+            del self.counts.failed_seeds[former]
         self._paused_hosts = paused_hosts(self.config.courtesy.paused)
         self.read_settings = with_focus(compiled.read_settings, decode_settings(self.read_settings).focus)
         self._must_reevaluate, self._courtesy = True, courtesy
@@ -371,7 +374,8 @@ class Crawl:
         if queue.alias_of and self.aliases.stands_for_other(queue, item):
             return Outcome.ALIAS, f"{queue.host} is an alias of {queue.alias_of}"
         try:
-            if item.purpose == "page" and not self.compiled.admits(item.url, item.depth, item.found_by):
+            by = item.found_by if item.visits else self.compiled.sources_in_force(item.url, item.found_by)
+            if item.purpose == "page" and not self.compiled.admits(item.url, item.depth, by):
                 return Outcome.OUT_OF_SCOPE, "excluded by the settings of the collection"
         except Exception as error:  # noqa: BLE001  # a rule that is a function written by the user
             return Outcome.SYSTEM, f"a scope rule failed: {type(error).__name__}: {error}"
@@ -740,7 +744,8 @@ class Crawl:
     def _count_seed(self, visit: ActiveVisit, is_failure: bool) -> None:
         """Remember why a seed failed, by its last try."""
         failed, url = self.counts.failed_seeds, visit.item.url
-        if not is_failure:
+        # A seed that was removed while it was being fetched has no one to report to.
+        if not is_failure or not self.compiled.sources_in_force(url, visit.item.found_by):
             failed.pop(url, None)
         elif url in failed or len(failed) < MAX_FAILED_SEEDS:
             failed[url] = f"{visit.outcome}{visit.detail and f' ({visit.detail})'}"

@@ -119,7 +119,8 @@ def import_urls(target: Target, files: Sequence[Path], done: ImportResult) -> No
 
 def _found(entry: UrlListLine) -> FoundUrl:
     host = split(entry.url).host
-    by = (BY_SEED if entry.depth == 0 else 0) | (BY_LIST if entry.is_text else 0)
+    # BY_LIST tells a start URL of a list from a former seed of the collection, which needs a rule of the scope.
+    by = (BY_SEED | BY_LIST if entry.depth == 0 else 0) | (BY_LIST if entry.is_text else 0)
     return FoundUrl(host, key_of(entry.url), tail_of(entry.url, host), entry.depth, 0, by=by)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -200,6 +201,30 @@ def test_a_domain_added_by_hand_is_crawled_at_once_and_kept_in_the_file(tmp_path
     config = saved(Root(crawled.data), "main").config
     assert config.scope.include == ("host:a.test", "domain:b.test")
     assert f"http://b.test:{ports[0]}/" in config.collection.seeds
+
+
+def test_a_mistyped_seed_leaves_with_its_correction(tmp_path: Path) -> None:
+    gate = Gate(["/0", "/1"])
+    web = ScriptedWeb({"a.test": {**site(pages=2), "/": gate}})
+    with socket.create_server(("127.77.3.3", 0)) as free:
+        typo = f"http://127.77.3.3:{free.getsockname()[1]}/"
+
+    def has_failed(root: Root) -> bool:
+        with Lookup(root, "main") as lookup:
+            entry = lookup.find(typo)
+            return entry is not None and entry.failures > 0
+
+    def meanwhile(root: Root) -> None:
+        gate.wait()
+        tell(root, f"collection.seeds+={typo}")
+        until(lambda: has_failed(root), "the mistyped seed has failed")
+        tell(root, f"collection.seeds-={typo}")
+
+    # Its next try would be in an hour; the crawl ends without it.
+    crawled = crawl_web(web, tmp_path, "a.test/", meanwhile=meanwhile, within_s=60, courtesy__retry_wait_s=3_600.0)
+    assert crawled.crawls[0].state is CrawlState.FINISHED
+    assert crawled.crawls[0].counts.failed_seeds == {}
+    assert crawled.outcomes()["127.77.3.3/"] == "out_of_scope"
 
 
 def test_limits_of_a_running_crawl_are_raised_and_lowered(tmp_path: Path) -> None:

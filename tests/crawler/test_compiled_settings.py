@@ -20,7 +20,7 @@ from teia.crawler.child.messages import decode_settings
 from teia.crawler.compiled_settings import CompiledSettings, compile_settings, remove_old_copies, seeds_of, user_agent
 from teia.errors import ConfigError
 from teia.frontier.cell.reconsider import ReconsideredUrl
-from teia.frontier.cell.schema import AS_SITEMAP, BY_LINK, BY_REQUISITE, BY_SEED
+from teia.frontier.cell.schema import AS_SITEMAP, BY_LINK, BY_LIST, BY_REQUISITE, BY_SEED
 from teia.frontier.rules.scope import compile_scope
 from teia.version import __version__
 
@@ -61,6 +61,20 @@ def test_a_budget_that_was_raised_lets_urls_come_back(tmp_path: Path) -> None:
     for pages, wanted in ((10, False), (11, True)):
         of = replace(config(), limits=LimitSettings(pages_per_host=pages))
         assert compile_settings(of, tmp_path / "lists").may_fetch(spent) is wanted
+
+
+def test_a_former_seed_that_was_never_visited_needs_a_rule_of_the_scope(tmp_path: Path) -> None:
+    now = compiled(tmp_path)
+    (seed,), typo = now.seeds, "http://exmaple.test/"
+    inside = f"{seed}former"
+    for url, found_by, is_known_seed, wanted in (
+        (seed, BY_SEED, False, True),
+        (typo, BY_SEED, False, False),
+        (typo, BY_SEED, True, True),
+        (typo, BY_SEED | BY_LIST, False, True),
+        (inside, BY_SEED, False, True),
+    ):
+        assert now.may_fetch(ReconsideredUrl(url, 0, found_by, "", 0, is_known_seed)) is wanted
 
 
 def test_only_what_decides_about_urls_changes_the_mark(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import RowKey
 from teia.frontier.cell.journal import RecordingConnection
 from teia.frontier.cell.rows import url_from
-from teia.frontier.cell.schema import STATE_EXCLUDED, STATE_QUEUED
+from teia.frontier.cell.schema import BY_SEED, STATE_EXCLUDED, STATE_QUEUED
 from teia.records import Outcome
 from teia.urls import SLOTS
 
@@ -30,8 +30,11 @@ from teia.urls import SLOTS
 ROWS = 2_000
 END = (SLOTS, 0, 0)
 EVALUATED = "judged"
-_NEXT = """
-    SELECT u.host_id, u.key, h.name, u.tail, u.depth, u.found_by, u.state, u.outcome, h.requests, u.lane, u.rank
+_NEXT = f"""
+    SELECT u.host_id, u.key, h.name, u.tail, u.depth, u.found_by, u.state, u.outcome, h.requests,
+        u.found_by = {BY_SEED} AND EXISTS (
+            SELECT 1 FROM pages AS p WHERE p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key),
+        u.lane, u.rank
     FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id
     WHERE u.slot = :slot AND (u.host_id, u.key) > (:host_id, :key) AND (u.state = :queued
         OR (u.state = :excluded AND u.outcome IN (:outside, :spent, :blocked) AND NOT EXISTS (
@@ -44,13 +47,17 @@ _NEXT = """
 
 @dataclass(frozen=True, slots=True)
 class ReconsideredUrl:
-    """A URL that is queued, or was refused without a request; `requests` are those of its host."""
+    """A URL that is queued, or was refused without a request; `requests` are those of its host.
+
+    `is_known_seed`: it was found as a seed alone, and has been visited.
+    """
 
     url: str
     depth: int
     found_by: int
     outcome: str
     requests: int
+    is_known_seed: bool = False
 
 
 def progress(cell: FrontierCell, mark: str) -> RowKey:
@@ -93,8 +100,9 @@ def candidate_urls(cell: FrontierCell) -> Iterator[tuple[ReconsideredUrl, bool]]
         host_id, key = -1, 0
         while rows := _rows(cell, slot, host_id, key):
             host_id, key = rows[-1][:2]
-            for _, _, host, tail, depth, found_by, state, outcome, requests, _, _ in rows:
-                yield ReconsideredUrl(url_from(host, tail), depth, found_by, outcome, requests), state == STATE_QUEUED
+            for _, _, host, tail, depth, found_by, state, outcome, requests, known, _, _ in rows:
+                url = ReconsideredUrl(url_from(host, tail), depth, found_by, outcome, requests, bool(known))
+                yield url, state == STATE_QUEUED
 
 
 def _rows(cell: FrontierCell, slot: int, host_id: int, key: int) -> list[tuple[Any, ...]]:
@@ -114,8 +122,8 @@ def _evaluate(
         return END
     host_id, key = position[1:] if slot == position[0] else (-1, 0)
     rows = _rows(cell, slot, host_id, key)
-    for host_id, key, host, tail, depth, found_by, state, outcome, requests, lane, rank in rows:
-        wanted = is_wanted(ReconsideredUrl(url_from(host, tail), depth, found_by, outcome, requests))
+    for host_id, key, host, tail, depth, found_by, state, outcome, requests, known, lane, rank in rows:
+        wanted = is_wanted(ReconsideredUrl(url_from(host, tail), depth, found_by, outcome, requests, bool(known)))
         if wanted and state == STATE_EXCLUDED:
             cell.requeue(slot, host_id, key, lane=lane, rank=rank)
             touched[host_id] = host
