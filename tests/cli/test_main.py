@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import typer
+from rich.text import Text
 
 from teia import __version__
-from teia.cli.main import COMMANDS
+from teia.cli.main import COMMANDS, application
 from teia.version import describe_build
 
 from .conftest import Teia
@@ -21,6 +26,20 @@ def test_every_command_has_help_of_its_own(teia: Teia) -> None:
         done = teia(*words, "--help")
         assert done.returncode == 0, done.stderr
         assert f"Usage: teia {' '.join(words)}" in done.stdout
+
+
+def test_no_help_text_loses_words_as_markup() -> None:
+    """Rich reads `[word]` as a style, and prints nothing of it."""
+
+    def texts(command: Any, name: str) -> Iterator[tuple[str, str]]:
+        yield name, command.help or ""
+        yield from ((f"{name} {each.name}", getattr(each, "help", None) or "") for each in command.params)
+        for sub in getattr(command, "commands", {}).values():
+            yield from texts(sub, f"{name} {sub.name}")
+
+    found = list(texts(typer.main.get_command(application()), "teia"))
+    assert len(found) > len(COMMANDS)
+    assert [name for name, text in found if Text.from_markup(text).plain != text] == []
 
 
 def test_version_is_one_line_with_the_build(teia: Teia, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def retain(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove captures from the archive by the rules of [retention] in the settings.
+    """Remove captures from the archive by the rules of the section retention of the settings.
 
     Example: teia set retention.versions=10 --data archive; teia retain --dry-run --data archive
     """

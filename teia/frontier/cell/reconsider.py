@@ -30,9 +30,9 @@ from teia.urls import SLOTS
 ROWS = 2_000
 END = (SLOTS, 0, 0)
 EVALUATED = "judged"
-_NEXT = f"""
+_NEXT = """
     SELECT u.host_id, u.key, h.name, u.tail, u.depth, u.found_by, u.state, u.outcome, h.requests,
-        u.found_by = {BY_SEED} AND EXISTS (
+        u.found_by = :seed AND EXISTS (
             SELECT 1 FROM pages AS p WHERE p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key),
         u.lane, u.rank
     FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id
@@ -109,7 +109,7 @@ def _rows(cell: FrontierCell, slot: int, host_id: int, key: int) -> list[tuple[A
     """Return the next URLs of a slot that can be evaluated anew."""
     values = {"slot": slot, "host_id": host_id, "key": key, "queued": STATE_QUEUED, "excluded": STATE_EXCLUDED}
     names = {"outside": Outcome.OUT_OF_SCOPE, "spent": Outcome.BUDGET, "blocked": Outcome.BLOCKED_ADDRESS}
-    return cell.db.execute(_NEXT, values | names | {"rows": ROWS}).fetchall()
+    return cell.db.execute(_NEXT, values | names | {"seed": BY_SEED, "rows": ROWS}).fetchall()
 
 
 def _evaluate(
