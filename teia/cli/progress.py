@@ -130,10 +130,7 @@ def _split_outcomes(outcomes: Mapping[str, int]) -> tuple[str, str]:
 def print_summary(account: Mapping[str, Any], console: Console | PlainConsole) -> None:
     """Print the result of a crawl in a few lines."""
     outcomes = "  ".join(f"{name} {count:,}" for name, count in account["outcomes"].items()) or "none"
-    console.print(
-        f"[bold]{account['collection']}[/bold]: "
-        + _ENDS.get(account["state"], account["state"] + " after {span}").format(span=duration(account["seconds"]))
-    )
+    console.print(f"[bold]{account['collection']}[/bold]: {_end(account)}")
     console.print(
         f"  {count_of(account['pages'], 'page')} fetched ({account['pages_per_s']:,.1f}/s), {size(account['bytes'])},"
         f" {count_of(account['hosts'], 'host')}, {count_of(account['requests'], 'request')}"
@@ -169,6 +166,15 @@ def print_summary(account: Mapping[str, Any], console: Console | PlainConsole) -
         console.print(f"  [red]paused:[/red] {_escaped(account['paused_why'])}", soft_wrap=True)
     for failed in account.get("failed_seeds", ()):
         console.print(f"  [red]seed failed:[/red] {_escaped(failed)}", soft_wrap=True)
+
+
+def _end(account: Mapping[str, Any]) -> str:
+    """Return how a crawl ended. Failed URLs that are not worth waiting for stay queued for the next run."""
+    state, queued = account["state"], account["urls_queued"]
+    text = _ENDS.get(state, state + " after {span}")
+    if state == "finished" and queued:
+        text = "finished after {span}, except for " + count_of(queued, "URL") + " that failed and can be tried again"
+    return text.format(span=duration(account["seconds"]))
 
 
 _ENDS = {

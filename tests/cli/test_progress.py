@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import pytest
+
 from teia.cli.advice import what_now
-from teia.cli.progress import eta, progress_line
+from teia.cli.output import progress_console
+from teia.cli.progress import eta, print_summary, progress_line
 from teia.collections.account import empty_summary
 from teia.store.root import open_root
 
@@ -22,6 +25,13 @@ def test_the_time_left_is_that_of_the_queue_or_of_the_limit_whichever_is_less() 
     assert eta(replace(NOW, pages=0), 100) == ", 0% of --max-pages 100, 6 min 40 s at this rate"
     assert eta(replace(NOW, urls_queued=0), 100) == ""
     assert "50% of --max-pages 100" in progress_line(NOW, 100)
+
+
+def test_a_crawl_with_queued_urls_does_not_say_that_nothing_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    for queued, end in ((0, "nothing left to fetch"), (1, "except for 1 URL that failed and can be tried again")):
+        account = asdict(replace(NOW, state="finished", urls_queued=queued)) | {"politeness_violations": 0}
+        print_summary(account, progress_console())
+        assert f"main: finished after 1 min 40 s, {end}\n" in capsys.readouterr().err
 
 
 def test_a_crawl_ends_with_what_to_do_next(tmp_path: Path) -> None:
