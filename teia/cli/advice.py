@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from teia.config.sections import Config, CourtesySettings
 from teia.errors import StoreError
 from teia.fetch.destination import Failure
+from teia.fetch.guard import OF_OTHERS, OF_TEIA
 from teia.records import Outcome
 from teia.store.root import Root
 from teia.urls import split
@@ -19,8 +20,14 @@ NOT_REQUESTED = frozenset({Outcome.BLOCKED_ADDRESS, Outcome.ROBOTS})
 def next_steps(root: Root, config: Config, account: Mapping[str, Any]) -> Iterator[str]:
     """Yield one line for each reason why seeds were not fetched: the obstacle, and the remedy."""
     # The summary has sentences; each begins with the URL and the outcome.
-    failed = dict(_seed_and_outcome(each) for each in account.get("failed_seeds", ()))
-    if Outcome.BLOCKED_ADDRESS in failed.values():
+    sentences: Sequence[str] = account.get("failed_seeds", ())
+    failed = dict(map(_seed_and_outcome, sentences))
+    blocked = [each for each in sentences if _seed_and_outcome(each)[1] == Outcome.BLOCKED_ADDRESS]
+    closed = [each for each in blocked if OF_OTHERS in each or OF_TEIA in each]
+    if closed:
+        parts = split(_seed_and_outcome(closed[0])[0])
+        yield f"no setting opens port {parts.port} of {parts.host}; check the port, or serve the site at another one"
+    if len(closed) < len(blocked):
         yield (
             "the address guard blocks addresses of this machine and of private networks; allow a network of yours"
             " with --allow-net CIDR: every link into it is then followed, and everybody with access to"
@@ -30,6 +37,10 @@ def next_steps(root: Root, config: Config, account: Mapping[str, Any]) -> Iterat
     if unresolved:
         why = next(each for each in account["failed_seeds"] if each.startswith(unresolved[0]))
         yield _dns_advice(split(unresolved[0]).host, why)
+    unreachable = [url for url, outcome in failed.items() if outcome == Outcome.CONNECT]
+    if unreachable:
+        parts = split(unreachable[0])
+        yield f"check that a server is running at {parts.host} port {parts.port}, and that this machine can reach it"
     forbidden = [url for url, outcome in failed.items() if outcome == Outcome.ROBOTS]
     if forbidden:
         line = _robots_line(root, config, forbidden[0])

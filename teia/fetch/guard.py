@@ -32,6 +32,9 @@ REMEMBERED_CHECKS = 65_536
 OWN_PORTS = (8700,)
 """Default port of `teia serve`."""
 
+OF_TEIA, OF_OTHERS = "is a port of teia itself", "belongs to another service"
+"""Refusals that no setting lifts."""
+
 FORBIDDEN_NETS: tuple[tuple[str, str], ...] = (
     ("0.0.0.0/8", "this network"),
     ("10.0.0.0/8", "private"),
@@ -199,9 +202,9 @@ class AddressGuard:
         if (address, port) not in self._caches:
             return f"{address} port {port} is not the cache proxy of signals.proxy or signals.caches"
         if port in self._own_ports:
-            return f"port {port} is a port of teia itself"
+            return f"port {port} {OF_TEIA}"
         if port in FORBIDDEN_PORTS - CACHE_PORTS or not 1 <= port <= 65_535:
-            return f"port {port} belongs to another service"
+            return f"port {port} {OF_OTHERS}"
         kind = (_FORBIDDEN_4 if address.version == 4 else _FORBIDDEN_6).find(int(address))
         return self._check_address(address, self._is_allowed(address) or kind in CACHES_MAY_BE)
 
@@ -226,10 +229,10 @@ class AddressGuard:
 
     def _check_port(self, port: int, allowed: bool) -> str | None:
         if port in self._own_ports:
-            return f"port {port} is a port of teia itself"
+            return f"port {port} {OF_TEIA}"
         # Before `allowed`: no exception of the operator opens these ports.
         if port in FORBIDDEN_PORTS:
-            return f"port {port} belongs to another service"
+            return f"port {port} {OF_OTHERS}"
         if allowed and 1 <= port <= 65_535:
             return None
         if port in (80, 443) or 1024 <= port <= 65_535:

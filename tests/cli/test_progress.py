@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from teia.cli.advice import what_now
+from teia.cli.advice import next_steps, what_now
 from teia.cli.output import progress_console
 from teia.cli.progress import eta, print_summary, progress_line
 from teia.collections.account import empty_summary
+from teia.config.sections import Config
 from teia.store.root import open_root
 
 NOW = replace(
@@ -32,6 +33,21 @@ def test_a_crawl_with_queued_urls_does_not_say_that_nothing_is_left(capsys: pyte
         account = asdict(replace(NOW, state="finished", urls_queued=queued)) | {"politeness_violations": 0}
         print_summary(account, progress_console())
         assert f"main: finished after 1 min 40 s, {end}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("why", "following"),
+    [
+        ("blocked_address (robots.txt could not be fetched: 127.0.0.9 is loopback)", "--allow-net CIDR"),
+        ("blocked_address (robots.txt could not be fetched: port 9 belongs to another service)", "check the port"),
+        ("blocked_address (port 9 is a port of teia itself)", "no setting opens port 9 of 127.0.0.9"),
+        ("connect (refused)", "check that a server is running at 127.0.0.9 port 9"),
+    ],
+)
+def test_the_next_step_follows_from_what_refused_the_seed(tmp_path: Path, why: str, following: str) -> None:
+    root = open_root(tmp_path / "data", create=True)
+    (line,) = next_steps(root, Config(), {"failed_seeds": [f"http://127.0.0.9:9/: {why}"]})
+    assert following in line
 
 
 def test_a_crawl_ends_with_what_to_do_next(tmp_path: Path) -> None:
