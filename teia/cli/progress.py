@@ -170,7 +170,7 @@ def print_summary(account: Mapping[str, Any], console: Console | PlainConsole) -
 
 def _end(account: Mapping[str, Any]) -> str:
     """Return how a crawl ended. Failed URLs that are not worth waiting for stay queued for the next run."""
-    state, queued = account["state"], account["urls_queued"]
+    state, queued = str(account["state"]), account["urls_queued"]
     text = _ENDS.get(state, state + " after {span}")
     if state == "finished" and queued:
         text = "finished after {span}, except for " + count_of(queued, "URL") + " that failed and can be tried again"

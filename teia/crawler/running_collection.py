@@ -244,9 +244,7 @@ class Crawl:
         self.config, self.compiled = compiled.config, compiled
         if has_new_budget and self.committer.refresh is not None:
             self.committer.refresh.wanted_budget = self.config.refresh.budget
-        # Hosts that wait for their part of the old budget ask for their part of the new one, and the URLs that others
-        # wait for may leave.
-        self._later = [(-inf, number, queue) for _, number, queue in sorted(self._later, key=itemgetter(1))]
+        self._ask_again_later()
         for former in self.counts.failed_seeds.keys() - compiled.seed_set:
             del self.counts.failed_seeds[former]
         self._paused_hosts = paused_hosts(self.config.courtesy.paused)
@@ -630,7 +628,7 @@ class Crawl:
                 self._held_back.discard(visit.queue)
                 self._check_now(visit.queue)
         self._group = None
-        self._must_reevaluate = self._must_reevaluate and result.evaluated_by != self.compiled.mark
+        self._note_evaluation(result.evaluated_by)
         self._must_propagate = result.has_shorter_paths
         self._release_held(schedule)
         self.counts.urls_new += result.new_urls
@@ -673,6 +671,16 @@ class Crawl:
         self.ownership.after_results()
         touched = dict.fromkeys([*(visit.queue for visit in settled), *(queue for queue, _, _ in result.refilled)])
         return self._forget_finished(touched)
+
+    def _note_evaluation(self, mark: str) -> None:
+        """Note by which settings all URLs were evaluated; a URL that a host waits for may have left the queue."""
+        if self._must_reevaluate and mark == self.compiled.mark:
+            self._must_reevaluate = False
+            self._ask_again_later()
+
+    def _ask_again_later(self) -> None:
+        """Have hosts that wait for a time look at their URLs, and at their part of the budget, now."""
+        self._later = [(-inf, number, queue) for _, number, queue in sorted(self._later, key=itemgetter(1))]
 
     def _apply_to_rendering(self, result: CommitResult, settled: Sequence[ActiveVisit]) -> None:
         if self.rendering is not None:

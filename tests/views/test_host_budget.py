@@ -24,7 +24,7 @@ def test_previews_follow_the_budget_of_the_running_crawl(tmp_path: Path) -> None
     (host,) = (each.name for each in world.hosts)
     settings = {"refresh__budget": 24, "courtesy__delay_s": 600.0, "refresh__replan_s": 3_600.0}
     with fresh_web(world, tmp_path, **settings) as web:
-        web.run_paced(2.0, {host: 600.0}, 600.0)
+        web.run_paced(6.0, {host: 600.0}, 600.0)  # the price follows the rates, which are learnt
         root, now_s, config = open_root(web.data), web.clock.at_s, web.crawl.config
         table = host_table(root, "main", now_s)
 
