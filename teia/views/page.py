@@ -323,9 +323,15 @@ class PageDetail(PageView):
     expected: str | None = None
 
 
-def _last_capture_time(lookup: Lookup, entry: UrlEntry) -> str:
-    """Return the time of a page's last good capture; `pages.last_visit_s` moves with failed visits too."""
-    return iso_utc(captured_s(lookup.cells[entry.cell], entry.row_key))
+def _last_good(lookup: Lookup, entry: UrlEntry, marks: Sequence[VisitMark]) -> str | None:
+    """Return the time of a page's last good capture, where a later visit failed; None if it has none."""
+    if entry.page is None or not marks or marks[-1].what != "failed":
+        return None
+    if entry.page.status < 400:
+        # `pages.last_visit_s` moves with failed visits too.
+        return iso_utc(captured_s(lookup.cells[entry.cell], entry.row_key))
+    # The page is gone, and its row has the capture of the error.
+    return next((mark.time for mark in reversed(marks) if mark.what != "failed" and mark.has_copy), None)
 
 
 def page_detail(
@@ -349,9 +355,7 @@ def page_detail(
         low_per_day=fresh.low_per_day if fresh is not None else None,
         high_per_day=fresh.high_per_day if fresh is not None else None,
         like_this_per_day=_peer_rate(lookup, entry),
-        last_good=_last_capture_time(lookup, entry)
-        if page is not None and marks and marks[-1].what == "failed"
-        else None,
+        last_good=_last_good(lookup, entry, marks),
         marks=marks[-MAX_VISITS_SHOWN:],
         in_from=in_from,
         linked_from=_neighbours(lookup, view.links_in[in_from : in_from + LINKS_AT_ONCE]),

@@ -9,9 +9,10 @@ from teia.clock import WallClock, iso_utc
 from teia.collections.settings import saved
 from teia.crawler.lookup import Lookup
 from teia.frontier.cell.schema import BY_REQUISITE, BY_SIGNAL
+from teia.lab.world.exchange import WorldAnswer
 from teia.store.root import open_root
 from teia.views.page import PageDetail, page_detail
-from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots, text_of
+from tests.crawler.webs import HTML, ScriptedWeb, crawl_web, html, robots, text_of
 
 HOST = "p.test"
 
@@ -59,6 +60,21 @@ def test_after_a_failed_visit_the_last_good_capture_has_its_own_time_and_every_s
         detail = page_detail(lookup, url, config, clock)
     assert detail.last_good == iso_utc(captured_s)
     assert detail.found_by == ("requisite", "signal")
+
+
+def test_a_page_that_is_gone_keeps_its_title_and_the_time_of_its_last_good_capture(tmp_path: Path) -> None:
+    pages = {"/": html("/went", text=text_of(1)), "/went": html(text=text_of(2))}
+    web = ScriptedWeb({HOST: pages})
+    first = crawl_web(web, tmp_path, f"{HOST}/")
+    pages["/went"] = WorldAnswer(404, HTML, b"<title>404 Not Found</title><p>Nothing here.")
+    crawl_web(web, tmp_path, port=first.port, again=True)
+    root = open_root(first.data)
+    with Lookup(root, "main") as lookup:
+        url = next(url for url in lookup.urls_of_host(HOST, 10) if url.endswith("/went"))
+        detail = page_detail(lookup, url, saved(root, "main").config, WallClock())
+    good, gone = detail.marks
+    assert (good.outcome, gone.outcome) == ("200", "404")
+    assert (detail.last_good, detail.title) == (good.time, "T")
 
 
 def has_host(path: Path) -> bool:

@@ -690,7 +690,9 @@ class _PageWrites:
         db.executemany(
             """
             UPDATE pages SET status = ?, digest = ?, text_digest = ?, simhash = ?, media_type = ?, language = ?,
-                title = ?, etag = ?, last_modified = ?, redirect_to = ?, canonical = ?, noindex = ?,
+                -- The title of an error page is not that of the page that was there.
+                title = CASE WHEN ?1 IN (404, 410) AND title <> '' THEN title ELSE ?7 END,
+                etag = ?, last_modified = ?, redirect_to = ?, canonical = ?, noindex = ?,
                 payload_digest = ?, file = ?, offset = ?, length = ?,
                 last_change_s = CASE WHEN ? THEN ? ELSE last_change_s END
             WHERE slot = ? AND host_id = ? AND key = ?
