@@ -133,13 +133,13 @@ def print_summary(account: Mapping[str, Any], console: Console | PlainConsole) -
     console.print(f"[bold]{account['collection']}[/bold]: {_end(account)}")
     console.print(
         f"  {count_of(account['pages'], 'page')} fetched ({account['pages_per_s']:,.1f}/s), {size(account['bytes'])},"
-        f" {count_of(account['hosts'], 'host')}, {count_of(account['requests'], 'request')}"
+        f" {count_of(account['hosts'], 'host')}, {count_of(account['requests'], 'request')},"
+        f" {count_of(account['archive_records'], 'archive record')}"
     )
     console.print(f"  responses: {outcomes}")
     console.print(f"  {count_of(account['urls_known'], 'known URL')}, {account['urls_queued']:,} still queued")
     console.print(
         f"  {count_of(account.get('captures', 0), 'capture')} in all,"
-        f" {count_of(account['archive_records'], 'archive record')},"
         f" {count_of(account['indexed'], 'searchable page')},"
         f" {count_of(account['politeness_violations'], 'politeness violation')}"
     )

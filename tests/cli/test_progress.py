@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from teia.cli.advice import next_steps, what_now
 from teia.cli.output import progress_console
@@ -59,3 +61,10 @@ def test_a_crawl_ends_with_what_to_do_next(tmp_path: Path) -> None:
     assert what_now(root, {"urls_queued": 3, "indexed": 0}) == (
         f"run the same command to continue · teia serve --data {path}"
     )
+
+
+def test_the_records_of_a_run_are_not_beside_the_captures_of_all_runs() -> None:
+    out = StringIO()
+    print_summary(asdict(replace(NOW, archive_records=345, captures=215)), Console(file=out, width=200))
+    assert "100 requests, 345 archive records\n" in out.getvalue()
+    assert "215 captures in all, 0 searchable pages" in out.getvalue()

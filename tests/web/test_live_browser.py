@@ -307,6 +307,12 @@ def test_state_buttons_and_alerts_follow_the_crawl_without_a_reload(
         report("running")
         page = opened(served, browser)
         page.evaluate("window.isTheSame = true")
+        tiles = page.locator("[data-region=tiles]")
+        expect(tiles.get_by_text("no second request to a server yet")).to_be_visible()
+        live |= {"closest_s": 0.053, "closest_of_s": 0.05}
+        report("running")
+        expect(tiles.get_by_text("shortest gap 0.053 s (minimum 0.050 s)")).to_be_visible(timeout=PATIENCE_MS)
+        expect(tiles.get_by_text("no second request to a server yet")).to_be_hidden()
         expect(page.locator("[data-region=head] .state")).to_have_text("running")
         page.focus("button[value=pause]")
         report("paused", paused_why="asked to")

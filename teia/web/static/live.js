@@ -124,6 +124,9 @@ function apply(record) {
   for (const element of document.querySelectorAll("[data-live-if]")) {
     element.hidden = !at(record, element.dataset.liveIf);
   }
+  for (const element of document.querySelectorAll("[data-live-unless]")) {
+    element.hidden = Boolean(at(record, element.dataset.liveUnless));
+  }
   for (const list of document.querySelectorAll("[data-live-list]")) {
     const rows = (at(record, list.dataset.liveList) ?? []).slice(0, Number(list.dataset.most ?? 100));
     if (list.dataset.grows) grow(list, rows);
