@@ -43,14 +43,16 @@ def report(name: Name, data: Data, collection: Collection = None, top: Top = TOP
     if as_json:
         print_json({"report": name, "collection": chosen, **asdict(found), "damaged_files": damaged})
     else:
-        print_report(found)
+        # Programs judge the estimates by their errors; people are told that there are none yet.
+        print_report(found.without_guesses() if hasattr(found, "without_guesses") else found)
         for path in damaged:
             print(f"\nomitted, because it cannot be read: {path}")
 
 
 def print_report(found: DataclassInstance) -> None:
     """Print a report for people."""
-    values = {each.name: getattr(found, each.name) for each in fields(found)}
+    everything = {each.name: getattr(found, each.name) for each in fields(found)}
+    values = {name: value for name, value in everything.items() if value is not None}
     notes = values.pop("notes", ())
     plain = {name: value for name, value in values.items() if not _is_table(value)}
     width = max((len(name) for name in plain), default=0)

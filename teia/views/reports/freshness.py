@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from teia.clock import Clock, WallClock
-from teia.collections.account import truth_of
+from teia.collections.account import MIN_REVISITED, truth_of
 from teia.collections.control_file import CrawlReports
 from teia.config.sections import RefreshSettings
 from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
@@ -119,6 +119,15 @@ class FreshnessReport:
     true: float | None = None
     budget: BudgetReport | None = None
 
+    def without_guesses(self) -> FreshnessReport:
+        """Return the report without the estimates that too few visits make no more than guesses."""
+        if self.visited_again >= MIN_REVISITED:
+            return self
+        unknown = replace(
+            self, fresh=None, fresh_error=None, error=None, possible=None, uniform=None, lost=None, rows=()
+        )
+        return replace(unknown, best=None, best_error=None, best_next=None)
+
 
 def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> FreshnessReport:
     """Estimate the freshness of a collection from its visits; reads every page's history, a host at a time."""
@@ -147,7 +156,7 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
     whole = combine_bounds(bound for _, bound in found)
     # A budget is not a delay: advice on a host's delay is by what its politeness allows.
     polite = [(host, replace(bound, slot_s=granted_s[host])) for host, bound in found]
-    notes = _notes(hiding, unproven, polite, pace, top)
+    notes = few_visits(again) + _notes(hiding, unproven, polite, pace, top)
     rows = [(host, bound, pace.get(host, _NO_REQUESTS).last_day) for host, bound in found[:top]]
     return FreshnessReport(
         pages=whole.pages if whole is not None else 0,
@@ -170,6 +179,19 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
         true=_measured(source, now_s),
         budget=budget,
     )
+
+
+def few_visits(visited_again: int) -> list[str]:
+    """Return the note that too few pages were visited again for an estimate; none if there are enough."""
+    if visited_again >= MIN_REVISITED:
+        return []
+    return [
+        Message(
+            "not enough visits to estimate: {n:,} of {enough:,} pages were visited again",
+            n=visited_again,
+            enough=MIN_REVISITED,
+        )
+    ]
 
 
 def _notes(

@@ -8,6 +8,7 @@ import pytest
 from teia.views.reports.catalogue import REPORTS
 from tests.cli.conftest import Teia
 from tests.crawler.handmade import make
+from tests.crawler.webs import ScriptedWeb, crawl_web, html
 
 
 def test_json_is_one_object_with_the_report_and_its_rows(teia: Teia, tmp_path: Path) -> None:
@@ -35,6 +36,17 @@ def test_text_is_plain_and_says_what_its_numbers_do_not(teia: Teia, tmp_path: Pa
     assert "a.test" in done.stdout
     assert "\x1b" not in done.stdout
     assert not any(line != line.rstrip() for line in done.stdout.splitlines())
+
+
+def test_freshness_is_no_guess_before_enough_pages_were_visited_again(teia: Teia, tmp_path: Path) -> None:
+    crawl_web(ScriptedWeb({"x.test": {"/": html()}}), tmp_path, "x.test/")
+    shown = teia("report", "freshness", "--data", "data").stdout
+    assert "not enough visits to estimate: 0 of 200 pages were visited again" in shown
+    assert "%" not in shown
+    assert not any(line.startswith(("fresh", "error", "best")) for line in shown.splitlines())
+    told = json.loads(teia("report", "freshness", "--data", "data", "--json").stdout)
+    assert told["fresh"] is not None
+    assert told["error"] is not None
 
 
 def test_columns_are_aligned(teia: Teia, tmp_path: Path) -> None:

@@ -189,9 +189,12 @@ def by_host(installation: Installation, collection: str) -> dict[str, HostShares
 
 def freshness(installation: InstallationDep, collection: str, window: Window | None = None) -> FreshnessView:
     """Return the freshness of the captures, the best possible, and the causes of the difference."""
+    from teia.views.reports.freshness import few_visits  # it loads the planners, which the report needs as well
+
     window = window or _covering_window(installation, collection)
     found = report_of(installation, collection)
     report, settings = found.value, installation.config(collection).refresh
+    told = few_visits(report.visited_again)  # the page says so in its first sentence
     is_enough = report.visited_again >= ENOUGH and report.fresh is not None
     rows = sorted(report.rows, key=lambda row: -row.lost)
     return FreshnessView(
@@ -205,7 +208,7 @@ def freshness(installation: InstallationDep, collection: str, window: Window | N
         well_known=report.well_known,
         hosts=report.hosts,
         rows=[_row(row) for row in rows[:SHOWN]] if is_enough else [],
-        notes=list(report.notes)[:SHOWN],
+        notes=[note for note in report.notes if note not in told][:SHOWN],
         policy=copy_fields(
             PolicyView,
             settings,
