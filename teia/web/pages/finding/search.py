@@ -12,6 +12,7 @@ from fastapi import Query, Request
 from teia.clock import iso_utc
 from teia.collections.account import MIN_REVISITED
 from teia.collections.control_file import CrawlReports
+from teia.errors import UsageError
 from teia.frontier.tables.page_changes import last_change_s
 from teia.indexer.help_queries import EMPTY_COLLECTION, HelpQueries
 from teia.search.query.query_language import accepted_languages
@@ -153,9 +154,10 @@ class SearchView:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer(SearchView):
-    """Search results as the page shows them."""
+    """Search results as the page shows them; `refused` is the reason why there was no search."""
 
     is_cut: bool = False
+    refused: str = ""
 
     @property
     def numbered_pages(self) -> list[tuple[int, int]]:
@@ -301,7 +303,13 @@ def search(
     )
     chosen = ChosenFilters(language, type, dated, verbatim, as_of.strip())
     if chosen.as_of:
-        c, moment_s = installation.past(c, chosen.as_of)
+        try:
+            c, moment_s = installation.past(c, chosen.as_of)
+        except UsageError as error:
+            # The page keeps what the user chose; a program gets the error.
+            if request.url.path.startswith(API):
+                raise
+            return _refused(installation, error.message, q, c, n, chosen)
         with installation.past_slots.hold():
             found = installation.past_searches.search(c, moment_s, chosen.prepend_to(q), n, offset, options)
     else:
@@ -327,6 +335,15 @@ def search(
         "shards": Shards(found.shards_queried, found.shards_answered),
     }
     return SearchAnswer(**answer | own)
+
+
+def _refused(installation: Installation, why: str, q: str, c: str, n: int, chosen: ChosenFilters) -> SearchAnswer:
+    """Return the answer to a search that was not made, with the choices of the form."""
+    return SearchAnswer(
+        query=_shorten(q), corrected=None, understood="", collection=c, total=0, is_partial=False, offset=0, n=n,
+        next_offset=None, took_ms=0.0, hits=[], warnings=[], suggestions=[], missing=[], expansion=Expansion(),
+        facets={}, languages={}, shards=Shards(0, 0), collections=installation.searchable(), chosen=chosen, refused=why,
+    )  # fmt: skip
 
 
 def _hit_views(

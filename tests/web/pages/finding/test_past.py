@@ -71,3 +71,23 @@ def test_a_text_that_is_no_date_is_refused_with_the_reason(past: Web, text: str)
 def test_captures_that_are_closed_are_not_searched(past: Web) -> None:
     past.installation.closed = frozenset({"main"})
     assert past.client().get(f"/api/v1/search?q=bridge&as_of={day(1)}").status_code in {401, 403}
+
+
+def test_a_date_without_a_collection_keeps_the_filled_form_and_offers_the_collections(past: Web) -> None:
+    data = past.installation.root.path
+    shutil.copytree(data / "main", data / "other")
+    asked = f"q=bridge&language=en&as_of={day(1)[:10]}"
+    answer = past.client().get(f"/search?{asked}")
+    assert answer.status_code == 200
+    for shown in (
+        "choose a collection to search as of a date",
+        'name="q" value="bridge"',
+        '<option value="en" selected>',
+        f'name="as_of" value="{day(1)[:10]}"',
+        f"q=bridge&amp;c=other&amp;language=en&amp;as_of={day(1)[:10]}",
+    ):
+        assert shown in answer.text, shown
+    assert past.client().get(f"/api/v1/search?{asked}").status_code == 400, "a program gets an error"
+    wrong = past.client().get("/search?q=bridge&c=main&as_of=yesterday")
+    assert "is no date" in wrong.text
+    assert 'name="q" value="bridge"' in wrong.text
