@@ -65,13 +65,16 @@ class ServerCoverage:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The hosts with both lists together (`total`), the servers, the largest of all hosts, and the hosts left out."""
+    """The hosts with both lists together (`total`, None without any), the servers, and the largest of all hosts.
+
+    `held_without_estimate` are on hosts with one list.
+    """
 
     hosts: int
     hosts_estimated: int
     held: int
-    held_on_other_hosts: int
-    total: HostCoverage
+    held_without_estimate: int
+    total: HostCoverage | None
     servers: ServerCoverage
     by_host: tuple[HostCoverage, ...]
     method: str = Message(
@@ -123,13 +126,13 @@ def coverage(source: Source, top: int = 20) -> Coverage:
     held = sum(host.row.held for host in hosts)
     # Counts of all hosts that have both lists; the estimate itself is made host by host.
     together = {name: sum(getattr(host.row, name) for host in estimated) for name in _COUNTED}
-    total = _estimated(HostCoverage("all", **together), [host.lists for host in estimated])
+    total = _estimated(HostCoverage("all estimated", **together), [host.lists for host in estimated])
     return Coverage(
         len(hosts),
         len(estimated),
         held,
         held - total.held,
-        total,
+        total if estimated else None,
         _servers([host.row for host in hosts]),
         tuple(_estimated(host.row, [host.lists]) for host in largest),
     )

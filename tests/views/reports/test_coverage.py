@@ -113,6 +113,7 @@ def test_interval_contains_the_truth_in_nine_of_ten_lab_worlds(tmp_path: Path, v
     contained = sum((row.low or 0) <= truth[row.host] <= (row.high or 0) for row in report.by_host)
     assert len(report.by_host) == WORLDS
     assert contained >= 0.9 * WORLDS
+    assert report.total is not None
     assert report.total.estimate == pytest.approx(sum(truth.values()), rel=0.05)
 
 
@@ -132,6 +133,18 @@ def test_a_list_of_hosts_tells_how_many_servers_there_are(tmp_path: Path) -> Non
     assert servers.low is not None
     assert servers.high is not None
     assert servers.low <= 12 <= servers.high
+
+
+def test_without_an_estimate_there_is_no_total_of_nothing(tmp_path: Path) -> None:
+    root = open_root(tmp_path, create=True)
+    (cell,) = map(Cell, root.create_collection("main", CONFIG, cells=1).cells())
+    with cell.frontier.transaction():
+        cell.frontier.add_links([found("http://a.test/", BY_LINK)], NOW_S)
+    cell.settle("http://a.test/", "200", STATE_DONE, "text/html")
+    cell.close(rolled_out=False)
+    with open_source(root, "main") as source:
+        report = coverage(source)
+    assert (report.hosts, report.held, report.held_without_estimate, report.total) == (1, 1, 1, None)
 
 
 def test_estimates_are_not_below_what_is_there_although_neither_list_names_it(tmp_path: Path) -> None:

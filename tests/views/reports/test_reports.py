@@ -214,7 +214,8 @@ def test_coverage_of_a_host_with_two_lists(source: Source) -> None:
     assert row.high is not None
     assert 4 == row.low < 4.7 < row.high
     assert next(each for each in found.by_host if each.host == "b.test").estimate is None
-    assert (found.hosts_estimated, found.held, found.held_on_other_hosts) == (1, 6, 2)
+    assert (found.hosts_estimated, found.held, found.held_without_estimate) == (1, 6, 2)
+    assert found.total is not None
     assert (found.total.estimate, found.total.low, found.total.high) == (row.estimate, row.low, row.high)
     assert any("assumptions" in note for note in found.notes)
 
