@@ -72,7 +72,8 @@ def preview_schedule(settings: ScheduleSettings, now_s: float, number: int = DEF
 class ScheduleOverview:
     """A collection's schedule and its runs. `words`, `zone`, `starts` and `shown` are those of its `SchedulePreview`.
 
-    `run` is the one that is open: under way where `running`, else interrupted. `notes` explain surprises.
+    `run` is the one that is open: under way where `running`, else interrupted. `later` is the number of the last run,
+    if a command began it after those of the schedule; else 0. `notes` explain surprises.
     """
 
     collection: str
@@ -84,6 +85,7 @@ class ScheduleOverview:
     run: RunView | None
     last: tuple[RunView, ...]
     notes: tuple[str, ...] = ()
+    later: int = 0
 
     @property
     def next_run(self) -> str | None:
@@ -96,9 +98,10 @@ def schedule_overview(
     """Look up the next and the last runs; nothing is written. Notes take a walk over all pages."""
     config = saved(root, name).config
     schedule, now_s = parse_schedule(config.schedule), clock.now_s()
-    runs, running = _runs(root, name, number)
+    runs, running, newest = _runs(root, name, number)
     preview = preview_schedule(config.schedule, now_s, number)
     is_open = bool(runs) and runs[0].is_open
+    later = newest if runs and newest > runs[0].number else 0
     return ScheduleOverview(
         collection=name,
         words=preview.words,
@@ -109,26 +112,34 @@ def schedule_overview(
         run=run_view(runs[0]) if is_open else None,
         last=tuple(map(run_view, runs[1:] if is_open else runs)),
         notes=() if schedule is None or not with_notes else _notes(root, config, schedule, runs, running, now_s),
+        later=later,
     )
 
 
 def schedule_keys(root: Root, name: str, clock: Clock) -> dict[str, Any]:
-    """Return the schedule's keys of a crawl's summary and `teia status`; empty where there never was a schedule."""
+    """Return the schedule's keys of a crawl's summary and `teia status`; empty where there never was a schedule.
+
+    The last run is not among them if a command began a later one: the summary is about that.
+    """
     overview = schedule_overview(root, name, clock)
-    run = overview.run or next(iter(overview.last), None)
+    run = None if overview.later else overview.run or next(iter(overview.last), None)
     if not overview.words and run is None:
         return {}
     return {"run": None if run is None else asdict(run), "next_run": overview.next_run}
 
 
-def _runs(root: Root, name: str, number: int) -> tuple[list[ScheduledRun], bool]:
-    """Return the last runs, and whether a crawl of the collection is running; a read-only folder has no runs."""
+def _runs(root: Root, name: str, number: int) -> tuple[list[ScheduledRun], bool, int]:
+    """Return the last runs of a schedule, whether a crawl of the collection is running, and the number of its last run.
+
+    A read-only folder has no runs.
+    """
     try:
         with RunLog(root.control) as run_log, CrawlReports(root.control) as reports:
             # One more, because the open run is shown apart from the last ones.
-            return run_log.recent(name, number + 1), reports.running_crawl(name) is not None
+            newest = max((row[0] for row in reports.recorded_runs(name, 1)), default=0)
+            return run_log.recent(name, number + 1), reports.running_crawl(name) is not None, newest
     except StoreError:
-        return [], False
+        return [], False, 0
 
 
 def run_view(run: ScheduledRun) -> RunView:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from teia.cli.crawl.control import show
 from teia.cli.crawl.run_crawl import _check_scheduled
+from teia.cli.output import PlainConsole
 from teia.clock import VirtualClock, iso_utc
 from teia.collections.calendar import parse_schedule
 from teia.collections.control_file import CrawlReports
@@ -67,6 +69,20 @@ def test_runs_are_shown_the_open_one_apart_from_the_last(tmp_path: Path) -> None
     assert (last.number, last.why, last.known, last.visited, last.left, last.new) == (1, "deadline", 100, 80, 20, 3)
     said = schedule_keys(root, "main", VirtualClock(NOW_S + 10))
     assert (said["run"]["number"], said["next_run"]) == (2, agenda.starts[0])
+
+
+def test_a_run_is_not_the_last_one_after_a_crawl_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = made(tmp_path, replace(CONFIG, schedule=ScheduleSettings()))
+    with RunLog(root.control) as book, CrawlReports(root.control) as reports:
+        book.end(book.begin("main", NOW_S, NOW_S), EndReason.FINISHED, NOW_S + 9)
+        assert schedule_keys(root, "main", VirtualClock(NOW_S + 10))["run"]["number"] == 1
+        assert schedule_overview(root, "main", VirtualClock(NOW_S + 10)).later == 0
+        reports.note_run("main", reports.begin_run("main", NOW_S + 20), NOW_S + 30, "finished")
+    assert schedule_keys(root, "main", VirtualClock(NOW_S + 40)) == {}, "run 1 is not what the collection did last"
+    agenda = schedule_overview(root, "main", VirtualClock(NOW_S + 40))
+    assert ([run.number for run in agenda.last], agenda.later) == ([1], 2)
+    show(agenda, PlainConsole())
+    assert "run 2 was begun by a command; `teia runs` lists all" in capsys.readouterr().err
 
 
 def test_a_run_is_written_down_once_whoever_reads_it(tmp_path: Path) -> None:

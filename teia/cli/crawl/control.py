@@ -151,6 +151,8 @@ def show(agenda: ScheduleOverview, console: Console | PlainConsole) -> None:
         console.print(f"  run {agenda.run.number}: {state}, {escape(run_line(agenda.run))}", soft_wrap=True)
     for run in agenda.last:
         console.print(f"  run {run.number}: {escape(run_line(run))}", soft_wrap=True)
+    if agenda.later:
+        console.print(f"  run {agenda.later} was begun by a command; `teia runs` lists all", soft_wrap=True)
     for note in agenda.notes:
         console.print(f"  [yellow]![/yellow] {escape(note)}", soft_wrap=True)
 
