@@ -174,6 +174,11 @@ def test_menus_of_narrow_screens_are_opened(live: Live, browser: Browser, script
     page.locator("nav.sub summary").click()
     assert watches.is_visible()
     if scripts:
+        page.evaluate("document.querySelectorAll('.stack td.n').forEach(each => each.textContent = '98% / 100%')")
+        wide = (
+            "[...document.querySelectorAll('.stack td.n')].filter(each => each.scrollWidth > each.clientWidth).length"
+        )
+        assert page.evaluate(wide) == 0, "no value is printed over the label beside it"
         page.evaluate(AXE_FILE_PATH.read_text("utf-8"))
         options = {"rules": {"target-size": {"enabled": True}}}
         assert page.evaluate("async (options) => (await axe.run(document, options)).violations", options) == []
