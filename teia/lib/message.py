@@ -43,6 +43,14 @@ class Message(str):
         return _made_again, (self.code, self.values)
 
 
+def begins_with_name(message: str) -> bool:
+    """Tell whether a message begins with a text of somebody, such as a name, whose first letter stays as it is."""
+    if not isinstance(message, Message) or not message.code.startswith("{"):
+        return False
+    first = message.values.get(next(name for _, name, _, _ in Formatter().parse(message.code) if name) or "")
+    return begins_with_name(first) if isinstance(first, Message) else isinstance(first, str)
+
+
 def message_code(code: str) -> str:
     """Mark a code that a message is made of elsewhere, so that the catalogues have it."""
     return code

@@ -107,7 +107,8 @@ def _account_alerts(account: Mapping[str, Any]) -> list[Alert]:
         message = Message("no address was found for the host {host}; check its spelling", host=host)
         found.append(Alert("no_host", message, 85.0, host))
     if seeds:
-        message = f"{len(seeds)} seeds could not be fetched: {seeds[0]}"
+        number = "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
+        message = f"{number} could not be fetched: {seeds[0]}"
         found.append(Alert("seeds", message, 60.0, value=len(seeds), detail=seeds[0]))
     fresh = account.get("freshness") or {}
     is_known = fresh.get("visited_again", 0) >= MIN_REVISITED

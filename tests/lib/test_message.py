@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import pytest
 
 from teia.errors import ConfigError, WrongValue
-from teia.lib.message import Message, decoded, encoded, formatted, joined, message_of
+from teia.lib.message import Message, begins_with_name, decoded, encoded, formatted, joined, message_of
 
 INNER = Message("must be at most {n:,}", n=1204)
 OUTER = Message("{key}: {why}", key="limits.pages", why=INNER)
@@ -18,6 +18,20 @@ OUTER = Message("{key}: {why}", key="limits.pages", why=INNER)
 @dataclass
 class Record:
     why: str
+
+
+def test_a_name_at_the_beginning_is_told_from_a_sentence() -> None:
+    named = Message("{name} was created", name="docs")
+    for message, is_named in (
+        (named, True),
+        (Message("{field}: {why}", field="main", why=INNER), True),
+        (joined(" ", [named, INNER]), True),
+        (joined(" ", [INNER, named]), False),
+        (Message("{n} runs are queued", n=2), False),
+        (INNER, False),
+        ("docs was created", False),
+    ):
+        assert begins_with_name(message) is is_named, message
 
 
 def test_a_message_is_its_english_text() -> None:

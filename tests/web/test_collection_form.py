@@ -19,7 +19,7 @@ from teia.collections.settings import change, saved
 from teia.config.load import to_toml
 from teia.config.sections import ScheduleSettings
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.schema import STATE_FAILED
+from teia.frontier.cell.schema import BY_SEED, STATE_EXCLUDED, STATE_FAILED
 from teia.records import Edit, Operator
 from teia.web.access.roles import Role
 from teia.web.background.crawler import Supervisor
@@ -586,3 +586,19 @@ def test_a_corrected_seed_starts_the_crawl_again(web: Web) -> None:
     assert standing_commands(root, "main").wanted_s is not None
     again = client.post("/api/v1/c/main/edit", headers=headers, json={"settings": {"limits": {"pages": 9}}})
     assert again.json()["message"] == "Saved; the next crawl uses it.", "only where a seed had failed"
+
+
+def test_an_allowed_network_starts_a_crawl_whose_seed_was_blocked(web: Web) -> None:
+    root, seed = web.installation.root, "http://127.0.0.1:8801/"
+    change(root, "main", [Edit("collection.seeds", Operator.ADD, seed)], web.installation.clock)
+    with closing(FrontierCell(root.collection("main").cells()[0].frontier)) as cell:
+        add_links(cell, replace(found(seed, 0), by=BY_SEED))
+        (item,) = items(cell, host="127.0.0.1")
+        settle(cell, item, STATE_EXCLUDED, "blocked_address")
+    web.installation.supervisor = Supervisor(root, web.installation.clock)
+    client, headers = web.client(Role.ADMIN), web.token(Role.ADMIN)
+    assert "an admin can allow a network" in client.get("/c/main").text
+    edits = {"settings": {"fetch": {"allow_nets": ["127.0.0.0/8"]}}, "consent": "our own pages"}
+    done = client.post("/api/v1/c/main/edit", headers=headers, json=edits)
+    assert done.json()["message"] == "Saved; the crawl starts with it now."
+    assert "an admin can allow a network" not in client.get("/c/main").text

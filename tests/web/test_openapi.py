@@ -43,5 +43,8 @@ def test_every_page_has_its_twin_in_the_document(web: Web) -> None:
     document = web.client().get("/api/v1/openapi.json").json()
     assert "/api/v1/search" in document["paths"]
     assert "/api/v1/c/{collection}/page" in document["paths"]
+    client = web.client(Role.VIEWER)
+    assert client.get("/api/v1/c/main").json()["collection"] == "main"
+    assert client.get("/api/v1/c/main/reports").headers["location"] == "/api/v1/c/main/reports/outcomes"
     hit = document["components"]["schemas"]["HitView"]["properties"]
     assert {"rank", "url", "snippet", "fresh_probability"} <= hit.keys()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from teia.cli.options import AsJson, Collection, Data, open_collection
-from teia.cli.output import print_json, progress_console
+from teia.cli.output import count_of, print_json, progress_console
 from teia.clock import WallClock
 from teia.collections import bulk
 from teia.collections.control_file import Inbox
@@ -67,9 +67,9 @@ def queue(
     for url in counted.examples if done is None else ():
         console.print(url, soft_wrap=True, markup=False, highlight=False)
     message = (
-        (f"{counted.number:,} URLs match; nothing was changed, repeat the command with --yes to execute it")
+        f"{count_of(counted.number, 'matching URL')}; nothing was changed, repeat the command with --yes to execute it"
         if done is None
-        else f"{done:,} URLs: {action}"
+        else f"{count_of(done, 'URL')}: {action}"
     )
     console.print(message, soft_wrap=True)
 

@@ -29,7 +29,7 @@ from teia.config import extensions
 from teia.config.extensions import extension_names
 from teia.config.sections import ORDERS
 from teia.lib.language_names import language_name
-from teia.lib.message import Message, decoded, encoded
+from teia.lib.message import Message, begins_with_name, decoded, encoded
 from teia.version import __version__
 from teia.views.reports.catalogue import unit_of
 from teia.web.access.roles import Role, TokenScope
@@ -83,6 +83,7 @@ class Renderer:
             "translate": translator.translate,
             "translate_sentence": pass_context(partial(_sentence, locale, translator)),
         }
+        environment.tests["named"] = begins_with_name
         environment.tests["past"] = lambda moment: (_unix_s(moment) or 0.0) <= self._clock.now_s()
         environment.globals |= {"locale": locale, "locales": tuple(LOCALES.values()), "Role": Role, "link": link}
         environment.globals |= {

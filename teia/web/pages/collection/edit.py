@@ -78,6 +78,10 @@ class SettingsForm(BaseModel):
     dry_run: bool = False
 
 
+REMEDIES = frozenset({SEEDS, "fetch.allow_nets", "fetch.resolve", "fetch.dns"})
+"""Settings that a user changes to get failed seeds fetched."""
+
+
 @dataclass(frozen=True, slots=True)
 class EditEffect:
     """Effect of a change. `now` applies to the running crawl, `later` from its next start."""
@@ -293,8 +297,9 @@ def _change(
     note()
     now, later = list(changed.now), list(changed.later) if changed.running else []
     message = _saved_message(now, later, changed.running)
-    # A wrong seed was corrected: there is nothing else that the crawl could have waited for.
-    if seeds_failed and not changed.running and SEEDS in {each.key for each in changes} and installation.supervisor:
+    # A wrong seed was corrected, or its address allowed: there is nothing else that the crawl could have waited for.
+    is_cure = not REMEDIES.isdisjoint(each.key for each in changes)
+    if seeds_failed and not changed.running and is_cure and installation.supervisor:
         start(installation, name)
         message = Message("Saved; the crawl starts with it now.")
     return EditEffect(message, f"/c/{name}", True, effect, changes, now, later)

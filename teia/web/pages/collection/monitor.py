@@ -66,7 +66,7 @@ MEETING_POINTS = 24
 
 
 def add_routes(pages: PageRoutes) -> None:
-    pages.page("/c/{collection}", "monitor.html", Role.VIEWER, with_json=False)(status)
+    pages.page("/c/{collection}", "monitor.html", Role.VIEWER)(status)
     pages.add("GET", API + "/c/{collection}/status", Role.VIEWER, status)
     pages.add("GET", f"{API}/status", Role.VIEWER, first_status)
     pages.action("/c/{collection}/needs", Role.OPERATOR)(set_aside)

@@ -96,7 +96,7 @@ class SqlView:
 
 
 def add_routes(pages: PageRoutes) -> None:
-    pages.page("/c/{collection}/reports", "report.html", Role.VIEWER, with_json=False)(first_report)
+    pages.page("/c/{collection}/reports", "report.html", Role.VIEWER)(first_report)
     pages.page("/c/{collection}/reports/{name}", "report.html", Role.VIEWER)(report)
     pages.add("GET", "/c/{collection}/reports/{name}/csv", Role.VIEWER, as_csv, response_class=PlainTextResponse)
     pages.page("/c/{collection}/sql", "sql.html", Role.VIEWER)(sql)
