@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from teia.config.sections import Config, CourtesySettings
 from teia.crawler.child.messages import ReadSettings, encode
@@ -114,7 +115,7 @@ def _mark(config: Config, include: Sequence[str], copies: dict[str, Path]) -> st
     limits = config.limits
     budgets = (limits.pages_per_host, limits.pages_per_site, limits.bytes_per_host, limits.bytes_per_site)
     # Only where there are any, so that the marks of older collections stay valid.
-    own: list[object] = [list(limits.host_budgets)] if limits.host_budgets else []
+    own: list[Any] = [list(limits.host_budgets)] if limits.host_budgets else []
     # A refused address may be allowed by another network, or replaced by another address of its host.
     addresses = {key: sorted(each) for key in ("allow_nets", "resolve") if (each := getattr(config.fetch, key))}
     own += [addresses] if addresses else []
