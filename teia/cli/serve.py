@@ -12,7 +12,8 @@ from teia.cli.exits import INTERRUPTED
 from teia.cli.options import Data
 from teia.cli.output import progress_console
 from teia.clock import WallClock
-from teia.store.root import open_root
+from teia.errors import TeiaError
+from teia.store.root import discard_unused, open_root
 
 Host = Annotated[
     str, typer.Option("--host", help="Address to listen on; an account is required for addresses other than loopback.")
@@ -45,15 +46,25 @@ def serve(
     """Serve the web interface and the HTTP API of a folder, and run its crawls and schedules."""
     from teia.web.serve import serve as run
 
-    console = progress_console()
+    console, is_new, is_serving = progress_console(), not data.exists(), False
 
     def report(line: str) -> None:
+        nonlocal is_serving
         console.print(line, soft_wrap=True, highlight=False)
+        # Behind the addresses, which programs read first.
+        if is_new and is_serving and line.startswith(" "):
+            console.print(f"  {data} is a new folder, without any collection", soft_wrap=True, markup=False)
+        is_serving = True
 
     # A server without a crawler only reads; there a misspelt --data must not create a folder.
     root = open_root(data, create=not no_crawler)
-    ended_by = run(
-        root, WallClock(), host, port, tuple(name or ()), token_out, report,
-        crawls=not no_crawler, behind_proxy=behind_proxy,
-    )  # fmt: skip
+    try:
+        ended_by = run(
+            root, WallClock(), host, port, tuple(name or ()), token_out, report,
+            crawls=not no_crawler, behind_proxy=behind_proxy,
+        )  # fmt: skip
+    except TeiaError:
+        if is_new and not is_serving:
+            discard_unused(root)
+        raise
     raise typer.Exit(INTERRUPTED if ended_by is signal.SIGINT else 0)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -243,6 +244,12 @@ def open_root(path: Path, *, create: bool = False) -> Root:
             " `teia export urls` with the version that wrote it, then `teia import` into a new folder here"
         )
     return Root(path)
+
+
+def discard_unused(root: Root) -> None:
+    """Remove a folder that the caller has just created, unless there is a collection in it."""
+    if not root.collections():
+        shutil.rmtree(root.path, ignore_errors=True)
 
 
 def _initialize(path: Path, create: bool) -> None:

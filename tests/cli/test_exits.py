@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -138,3 +139,11 @@ def test_help_needs_no_extra(teia: Teia) -> None:
 @pytest.mark.parametrize("module", ["numpy", "pyarrow", "duckdb", "pycurl"])
 def test_light_command_imports_nothing_heavy(teia: Teia, module: str) -> None:
     assert teia("config", runner=without_module(module)).returncode == 0
+
+
+def test_a_command_that_fails_at_once_leaves_no_new_folder(teia: Teia, tmp_path: Path) -> None:
+    assert teia("crawl", "--data", "typo").returncode != 0
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = teia("serve", "--data", "typo", "--port", str(taken.getsockname()[1]))
+    assert done.returncode != 0, done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -10,9 +10,9 @@ import typer
 from teia.cli.options import AsJson, ConfigFile, Data, NewName, RunMode
 from teia.config.sections import FLAGS, KINDS, ORDERS, settings_of_flags
 from teia.crawler.child import answer_reader
-from teia.errors import UsageError
+from teia.errors import TeiaError, UsageError
 from teia.parse.children.spawn import ZygoteProcess
-from teia.store.root import Root, open_root
+from teia.store.root import Root, discard_unused, open_root
 
 Rules = Annotated[
     list[str] | None, typer.Option(metavar="RULE", help="Include rule, such as domain:example.org; may be repeated.")
@@ -104,8 +104,15 @@ def crawl(
     index = False if no_index else None
     flags = {"collection.seeds": seeds or None, "index.enabled": index, **settings_of_flags(given)}
     when = _when(scheduled, resident, now, is_new=bool(seeds or config))
+    is_new = not data.exists()
     # The other modes work on existing collections; there a misspelt --data must not create a folder.
-    crawl_with(open_root(data, create=when in {RunMode.AS_CONFIGURED, RunMode.NOW}), name, config, flags, as_json, when)
+    root = open_root(data, create=when in {RunMode.AS_CONFIGURED, RunMode.NOW})
+    try:
+        crawl_with(root, name, config, flags, as_json, when)
+    except TeiaError:
+        if is_new:
+            discard_unused(root)
+        raise
 
 
 def _when(scheduled: bool, resident: bool, now: bool, *, is_new: bool) -> RunMode:
