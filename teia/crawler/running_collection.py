@@ -244,7 +244,8 @@ class Crawl:
         self.config, self.compiled = compiled.config, compiled
         if has_new_budget and self.committer.refresh is not None:
             self.committer.refresh.wanted_budget = self.config.refresh.budget
-        self._ask_again_later()
+            # Hosts that wait for their part of the old budget ask for their part of the new one.
+            self._check_all_later()
         for former in self.counts.failed_seeds.keys() - compiled.seed_set:
             del self.counts.failed_seeds[former]
         self._paused_hosts = paused_hosts(self.config.courtesy.paused)
@@ -628,8 +629,7 @@ class Crawl:
                 self._held_back.discard(visit.queue)
                 self._check_now(visit.queue)
         self._group = None
-        self._note_evaluation(result.evaluated_by)
-        self._must_propagate = result.has_shorter_paths
+        self._note_evaluation(result)
         self._release_held(schedule)
         self.counts.urls_new += result.new_urls
         self.counts.archive_records += result.records
@@ -671,16 +671,6 @@ class Crawl:
         self.ownership.after_results()
         touched = dict.fromkeys([*(visit.queue for visit in settled), *(queue for queue, _, _ in result.refilled)])
         return self._forget_finished(touched)
-
-    def _note_evaluation(self, mark: str) -> None:
-        """Note by which settings all URLs were evaluated; a URL that a host waits for may have left the queue."""
-        if self._must_reevaluate and mark == self.compiled.mark:
-            self._must_reevaluate = False
-            self._ask_again_later()
-
-    def _ask_again_later(self) -> None:
-        """Have hosts that wait for a time look at their URLs, and at their part of the budget, now."""
-        self._later = [(-inf, number, queue) for _, number, queue in sorted(self._later, key=itemgetter(1))]
 
     def _apply_to_rendering(self, result: CommitResult, settled: Sequence[ActiveVisit]) -> None:
         if self.rendering is not None:
@@ -727,6 +717,17 @@ class Crawl:
             self._check_later(queue, clock.ticks_s() + max(0.0, due_s - clock.now_s()))
         schedule.head_changed(queue)
         schedule.wake(queue)
+
+    def _note_evaluation(self, result: CommitResult) -> None:
+        """Note whether all URLs have been evaluated by the current settings."""
+        self._must_propagate = result.has_shorter_paths
+        if self._must_reevaluate and result.evaluated_by == self.compiled.mark:
+            self._must_reevaluate = False
+            # The URLs that hosts wait for may have left.
+            self._check_all_later()
+
+    def _check_all_later(self) -> None:
+        self._later = [(-inf, number, queue) for _, number, queue in sorted(self._later, key=itemgetter(1))]
 
     def _check_later(self, queue: HostQueue, at: float) -> None:
         later = self._later_if_active if queue.is_unresolvable else self._later

@@ -86,7 +86,7 @@ def crawl_and_report(
     console = progress_console()
     for config, account in zip(configs, accounts, strict=True):
         print_summary(account, console)
-        for line in [*next_steps(root, config, account)] or [what_now(root, account)]:
+        for line in _steps(root, config, account):
             console.print(f"  next: {line}", soft_wrap=True, markup=False)
     for line in filter(None, {contact_hint(config.courtesy) for config in configs}):
         console.print(f"note: {line}", soft_wrap=True, markup=False)
@@ -97,6 +97,12 @@ def crawl_and_report(
         raise typer.Exit(INTERRUPTED)
     if parked or any(map(fetched_nothing, accounts)):
         raise typer.Exit(FAILED)
+
+
+def _steps(root: Root, config: Config, account: Mapping[str, Any]) -> list[str]:
+    """Return what to do next: about seeds that failed, and with the pages that were fetched."""
+    steps = list(next_steps(root, config, account))
+    return [*steps, what_now(root, account)] if account["pages"] or not steps else steps
 
 
 def _count_violations(root: Root, config: Config, parked: Mapping[str, str]) -> int:
