@@ -204,24 +204,28 @@ def test_a_domain_added_by_hand_is_crawled_at_once_and_kept_in_the_file(tmp_path
 
 
 def test_a_mistyped_seed_leaves_with_its_correction(tmp_path: Path) -> None:
-    gate = Gate(["/0", "/1"])
-    web = ScriptedWeb({"a.test": {**site(pages=2), "/": gate}})
+    busy = WorldAnswer(503, b"Content-Type: text/html\r\n", b"later")
+    web = ScriptedWeb({"a.test": site(pages=2), "b.test": {"/": busy}})
     with socket.create_server(("127.77.3.3", 0)) as free:
         typo = f"http://127.77.3.3:{free.getsockname()[1]}/"
 
-    def has_failed(root: Root) -> bool:
+    def has_failed(root: Root, url: str) -> bool:
         with Lookup(root, "main") as lookup:
-            entry = lookup.find(typo)
+            entry = lookup.find(url)
             return entry is not None and entry.failures > 0
 
     def meanwhile(root: Root) -> None:
-        gate.wait()
+        other = saved(root, "main").config.collection.seeds[1]
+        until(lambda: has_failed(root, other), "the other seed is tried again in an hour")
         tell(root, f"collection.seeds+={typo}")
-        until(lambda: has_failed(root), "the mistyped seed has failed")
+        until(lambda: has_failed(root, typo), "the mistyped seed has failed")
         tell(root, f"collection.seeds-={typo}")
+        tell(root, "exclude+=host:b.test")  # the crawl waited for it until now
 
-    # Its next try would be in an hour; the crawl ends without it.
-    crawled = crawl_web(web, tmp_path, "a.test/", meanwhile=meanwhile, within_s=60, courtesy__retry_wait_s=3_600.0)
+    # The next try would be in an hour; the crawl ends without it.
+    crawled = crawl_web(
+        web, tmp_path, "a.test/", "b.test/", meanwhile=meanwhile, within_s=60, courtesy__retry_wait_s=3_600.0
+    )
     assert crawled.crawls[0].state is CrawlState.FINISHED
     assert crawled.crawls[0].counts.failed_seeds == {}
     assert crawled.outcomes()["127.77.3.3/"] == "out_of_scope"
