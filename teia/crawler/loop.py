@@ -70,7 +70,7 @@ disk; and for a commit that does not end.
 """
 
 COMMIT_THREAD = "commit"
-DISK_RETRY_S, DISK_CHECK_S = 5.0, 1.0
+DISK_RETRY_S, DISK_CHECK_S, RETAIN_RETRY_S = 5.0, 1.0, 60.0
 FORGET_EVERY_S = 10.0
 """Interval at which servers and addresses whose delay has ended are dropped from memory; there may be 20,000."""
 
@@ -215,6 +215,8 @@ class Crawler:
             if complaint:
                 crawl.pause(complaint, AwaitedResource.SPACE)
             elif over_quota:
+                if crawl.waits_for is AwaitedResource.SPACE:
+                    crawl.resume(self._schedule)  # there is space again, and it waits for something else
                 crawl.pause(over_quota, AwaitedResource.QUOTA)
                 self._maybe_retain(crawl)
             elif crawl.waits_for is AwaitedResource.QUOTA or (
@@ -230,6 +232,11 @@ class Crawler:
         is_useless = crawl.full_quota == settings.quota_bytes or crawl.ownership.cells_move
         if is_useless or crawl.waits_for is not AwaitedResource.QUOTA or not crawl.is_quiet or self._stopping:
             return
+        cells = crawl.committer.cells
+        if self._clock.ticks_s() < crawl.retains_after or any(cell.is_read for cell in cells):
+            return
+        for cell in cells:
+            cell.is_read = True
         crawl.is_committing = True
         work = partial(retain_for_quota, crawl.name, crawl.committer.cells, settings, self._clock)
         future = asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -237,13 +244,15 @@ class Crawler:
 
     def _handle_retained(self, crawl: Crawl, done: asyncio.Future[RetentionResult]) -> None:
         crawl.is_committing = False
+        for cell in crawl.committer.cells:
+            cell.is_read = False
         self._check_disk_at = 0.0
         self._wake()
         if crawl.content_seen is not None:
             crawl.content_seen.forget_recent()
         error = done.exception()
         if isinstance(error, DiskFull):  # there is no room for the copy of a file; the crawl stays paused
-            crawl.full_quota = crawl.config.retention.quota_bytes
+            crawl.retains_after = self._clock.ticks_s() + RETAIN_RETRY_S
             _log.warning("%s: captures cannot be removed: %s", crawl.name, error)
             return
         if error is not None:

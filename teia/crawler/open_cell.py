@@ -68,6 +68,8 @@ class Cell:
     ) -> None:
         self.number = folder.number
         self.folder = folder
+        self.is_read = False
+        """True while another process reads closed files, or records are erased from them: never both."""
         self.log_folder = folder.log
         self._reader = ArchiveReader(folder.archive)
         self.frontier = FrontierCell(folder.frontier, order, journal=journal)

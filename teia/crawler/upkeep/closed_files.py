@@ -82,7 +82,9 @@ async def _finish(cell: Cell, open_file: str, clock: Clock, cells_move: bool, fa
     A file that cannot be read now, because the disk is full or the file is damaged, is tried again at the next start;
     the audit reports the damage.
     """
-    collection = collection_of(cell.folder)
+    if cell.is_read:
+        return False
+    collection, cell.is_read = collection_of(cell.folder), True
     try:
         end = await asyncio.to_thread(_committed, cell.folder)
         unindexed = await asyncio.to_thread(unindexed_files, cell.folder.archive, open_file)
@@ -103,6 +105,8 @@ async def _finish(cell: Cell, open_file: str, clock: Clock, cells_move: bool, fa
     except _TROUBLE as error:
         logger.warning("the closed files of %s were not all signed: %s", cell.folder.archive, error)
         return True
+    finally:
+        cell.is_read = False
     return end is not None and end.file == open_file
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -12,6 +13,7 @@ from teia.clock import WallClock
 from teia.crawler import loop
 from teia.crawler.lookup import Lookup
 from teia.crawler.resources import allocated_bytes
+from teia.crawler.running_collection import AwaitedResource, Crawl, CrawlState
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
 from teia.transfer.manifest_audit import audit_manifest
@@ -57,6 +59,31 @@ def test_a_crawl_at_its_quota_removes_old_captures_and_continues(
     largest = crawl_in_quota(tmp_path, ChangingWeb(32, 8_000), 4, 800_000, courtesy__delay_s=0.02)
     assert 33 * 8_000 < largest <= 800_000
     assert "captures were removed because of the quota" in caplog.text
+
+
+class PausedCrawl:
+    """A crawl that waits for space on the disk, and that is near its quota by now."""
+
+    pause, resume = Crawl.pause, Crawl.resume
+
+    def __init__(self) -> None:
+        self.state, self.paused_why, self.waits_for = CrawlState.PAUSED, "the disk is full", AwaitedResource.SPACE
+        self.config = SimpleNamespace(retention=SimpleNamespace(quota_bytes=1))
+        self.committer = SimpleNamespace(cells=[])
+
+    def _release_held(self, _schedule: object) -> None: ...
+
+
+def test_a_crawl_that_waited_for_space_waits_for_its_quota_when_there_is_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stayed paused for space that was there, and no capture was removed."""
+    monkeypatch.setattr(loop, "quota_complaint", lambda *_: "the quota is used up")
+    crawl, retained = PausedCrawl(), list[object]()
+    crawler = SimpleNamespace(
+        _disk=SimpleNamespace(complaint=lambda: ""), _schedule=None, crawls=[crawl], _maybe_retain=retained.append
+    )
+    loop.Crawler._check_disk(cast("Any", crawler))
+    assert crawl.waits_for is AwaitedResource.QUOTA
+    assert retained == [crawl]
 
 
 @pytest.mark.slow
