@@ -124,7 +124,7 @@ class SignedFile:
         self.is_erasing = said.event is ManifestEvent.ERASING
         if self.is_erasing:
             return
-        if said.event is ManifestEvent.ACCEPTED:
+        if said.event in {ManifestEvent.ACCEPTED, ManifestEvent.LOST}:  # a user has seen it
             self.damaged_s = None
         self.is_lost = said.event is ManifestEvent.LOST
         self.is_closed = not said.is_open
@@ -374,11 +374,17 @@ def begin_erasure(collection: Path, path: Path, reason: str, now_s: float) -> No
     signed = read_manifest(collection).of(name_in(collection, path))
     if not signed.parts or signed.is_erasing:
         return
-    statements = [Statement(ManifestEvent.ERASING, signed.file, 0, signed.end, "", None, reason)]
-    if why := mismatch(collection, signed):
-        end, sha256 = digest_of(path)
-        statements.insert(0, Statement(ManifestEvent.DAMAGED, signed.file, 0, end, sha256, None, why))
-    append(collection, statements, now_s)
+    erasing = Statement(ManifestEvent.ERASING, signed.file, 0, signed.end, "", None, reason)
+    append(collection, [*damage_of(collection, signed), erasing], now_s)
+
+
+def damage_of(collection: Path, signed: SignedFile) -> list[Statement]:
+    """Return what has to be said of a file before it is signed anew, if it is not what was signed before."""
+    why = mismatch(collection, signed)
+    if not why:
+        return []
+    end, sha256 = digest_of(collection / signed.file)
+    return [Statement(ManifestEvent.DAMAGED, signed.file, 0, end, sha256, None, why)]
 
 
 def end_erasure(collection: Path, path: Path, reason: str, now_s: float) -> None:

@@ -207,6 +207,14 @@ def test_a_removal_does_not_hide_that_the_file_had_been_changed(made: SignedArch
     assert read_manifest(made.collection).files[made.name(1)].damaged_s is None
 
 
+def test_a_damaged_file_that_is_lost_later_is_accepted_once(made: SignedArchive) -> None:
+    change_byte(made.files[1], made.files[1].stat().st_size - 4)
+    erase_one(made, made.files[1])
+    made.files[1].unlink()
+    assert len(accept_mismatches(made.collection, {}, "disk was replaced", NOW_S)) == 1
+    assert accept_mismatches(made.collection, {}, "again", NOW_S) == []
+
+
 def test_a_file_that_was_never_signed_needs_no_entry(tmp_path: Path) -> None:
     made = unsigned_archive(tmp_path)
     erase_one(made, made.files[0])

@@ -33,7 +33,16 @@ from teia.store import fixity
 from teia.store.archive import Position, index_path
 from teia.store.cdxj import unindexed_files
 from teia.store.closed_file import Description, describe, main
-from teia.store.manifest import Statement, append, growth_of, inode_of, name_in, read_manifest, unsigned_files
+from teia.store.manifest import (
+    Statement,
+    append,
+    damage_of,
+    growth_of,
+    inode_of,
+    name_in,
+    read_manifest,
+    unsigned_files,
+)
 from teia.store.root import CellFolder, CollectionFolder
 
 logger = logging.getLogger(__name__)
@@ -101,7 +110,8 @@ async def _finish(cell: Cell, open_file: str, clock: Clock, cells_move: bool, fa
                 failed.add(path)
             elif path in unsigned:
                 said = found.statement(collection, path)
-                await asyncio.to_thread(append, collection, [said], clock.now_s(), {said.file: inode})
+                damage = await asyncio.to_thread(damage_of, collection, manifest.of(said.file))
+                await asyncio.to_thread(append, collection, [*damage, said], clock.now_s(), {said.file: inode})
     except _TROUBLE as error:
         logger.warning("the closed files of %s were not all signed: %s", cell.folder.archive, error)
         return True
@@ -154,7 +164,8 @@ def sign_all(folder: CollectionFolder, clock: Clock, *, cells_move: bool = False
     for cell in folder.cells():
         files = unsigned_files(folder.path, cell.archive, _committed(cell), manifest, cells_move=cells_move)
         for path in files.closed:
-            append(folder.path, [describe(path).statement(folder.path, path)], clock.now_s())
+            damage = damage_of(folder.path, manifest.of(name_in(folder.path, path)))
+            append(folder.path, [*damage, describe(path).statement(folder.path, path)], clock.now_s())
         growth = growth_of(folder.path, files, manifest)
         append(folder.path, growth, clock.now_s())
         entries += len(files.closed) + len(growth)

@@ -21,7 +21,7 @@ from teia.store.manifest import Manifest, mismatch, name_in, read_manifest
 from teia.store.reader import walk_file
 from teia.store.root import CollectionFolder, open_root
 from tests.store.answers import page
-from tests.store.signed_archives import signed_archive
+from tests.store.signed_archives import change_byte, signed_archive
 from tests.waiting import until_async
 
 FILE_BYTES = 1 << 20
@@ -129,6 +129,31 @@ def test_what_a_death_left_unsigned_is_signed_at_the_next_start(cell: Cell) -> N
             await until_async(lambda: events(cell) == ["closed", "closed"])
 
     asyncio.run(next_start())
+    assert manifest_of(cell).complaints == []
+
+
+@pytest.mark.parametrize("by", ["crawl", "command"])
+def test_the_end_of_a_file_does_not_hide_that_its_signed_part_was_changed(cell: Cell, by: str) -> None:
+    """Signed anew as a whole, a changed file would pass every later audit."""
+    folder = CollectionFolder("main", collection_of(cell.folder))
+    cell.archive.append(page(1))
+    cell.archive.flush_and_sync()
+    commit(cell)
+    assert sign_all(folder, WallClock()) == 1
+    (path,) = archive_files(cell.folder.archive)
+    change_byte(path, 100)
+    fill_a_file(cell)
+    commit(cell)
+
+    async def next_start() -> None:
+        async with finishing([cell], WallClock()):
+            await until_async(lambda: "closed" in events(cell))
+
+    if by == "crawl":
+        asyncio.run(next_start())
+    else:
+        sign_all(folder, WallClock())
+    assert manifest_of(cell).files[name_in(folder.path, path)].damaged_s is not None
     assert manifest_of(cell).complaints == []
 
 
