@@ -20,8 +20,8 @@ from teia.errors import StoreError
 from teia.lib.message import Message
 
 WANTED = 65_536
-SPARE = 12
-"""Descriptors for files opened occasionally: a resolver's socket, a new child's pipes, a log file, an index."""
+SPARE = 18
+"""Descriptors for files opened now and then: a resolver's socket, a child's pipes, a log, an index, the manifest."""
 
 PER_CHILD = 3
 LEAST = 6

@@ -172,10 +172,8 @@ class Crawl:
         self.lost_here = self.parallel_requests = 0
         """Documents lost to time-outs of this machine, and its parallel requests since then (own_timeouts.py)."""
         self.waits_for: AwaitedResource | None = None
-        self.retains_after = 0.0
-        """Time before which no captures are removed for the quota: the disk was full."""
-        self.full_quota = 0
-        """Quota that the archive exceeds even without all captures that may go; 0 if that was not found."""
+        self.full_quota, self.retains_after = 0, 0.0
+        """Quota that the archive exceeds even without all captures that may go, if known; time of the next removal."""
         self.failure: TeiaError | None = None
         """Error that ended the crawl, if only the user can fix it."""
         self.counts = RunCounts()

@@ -25,9 +25,9 @@ def test_enough_descriptors_give_all_that_is_wanted() -> None:
 
 @pytest.mark.parametrize("limit", [64, 80, 128, 256, 1_024, 4_096])
 def test_no_more_sockets_are_wanted_than_there_are(limit: int) -> None:
-    sockets = allot_sockets(limit, 45, 2_000, 1_000)
+    sockets = allot_sockets(limit, 40, 2_000, 1_000)
     assert sockets.at_once >= 1
-    assert 45 + SPARE + sockets.at_once + sockets.keep_alive + sockets.keep_alive // 2 <= limit
+    assert 40 + SPARE + sockets.at_once + sockets.keep_alive + sockets.keep_alive // 2 <= limit
 
 
 def test_where_there_is_hardly_any_room_a_crawl_does_not_begin() -> None:

@@ -322,12 +322,12 @@ def test_a_folder_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path, wh
 @pytest.mark.parametrize(
     "seed", ["gopher://a.test/", "mailto:a@b.test", "file:///etc/passwd", "http://", "http://a b/"]
 )
-def test_a_seed_that_is_no_web_address_is_refused_and_no_collection_made(tmp_path: Path, seed: str) -> None:
+def test_a_seed_that_is_no_web_address_is_refused_and_no_folder_made(tmp_path: Path, seed: str) -> None:
     words = [sys.executable, "-m", "teia", "crawl", seed, "--data", str(tmp_path / "data")]
     refused = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
     assert refused.stderr == f"teia: seed {seed!r}: must be an http or https URL, such as https://example.org/\n"
-    assert open_root(tmp_path / "data").collections() == ()
+    assert not (tmp_path / "data").exists()
 
 
 def test_seeds_that_cannot_be_reached_are_named_once_with_the_reason(tmp_path: Path) -> None:
