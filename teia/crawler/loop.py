@@ -717,6 +717,8 @@ class Crawler:
             self._commit_complaint = str(error)
             crawl.pause(str(error), AwaitedResource.SPACE)
         else:
+            if not isinstance(error, TeiaError):  # a fault of ours, which only its place explains
+                _log.error("commit failed", exc_info=error)
             crawl.fail(error if isinstance(error, TeiaError) else StoreError(f"commit failed: {error!r}"))
             for queue in crawl.queues.values():
                 while queue.prerequisites:  # other crawls may wait for them
