@@ -85,7 +85,7 @@ def demo(
                 soft_wrap=True,
             )
             root = open_root(folder, create=True)
-            crawl_with(root, NAME, None, _flags(lab), as_json)
+            crawl_with(root, NAME, None, _flags(lab), as_json, is_kept=data is not None)
             if not once:
                 _keep_fresh(root)
                 write_tour(root, Tour(NAME, lab["seeds"][0]))

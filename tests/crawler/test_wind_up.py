@@ -229,22 +229,27 @@ def test_a_commit_that_does_not_end_is_left_and_reported(
         assert known["done"] > 1, "what the late commit made true is there, and its records too"
 
 
-def test_commits_that_succeed_slowly_are_all_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit for commits that fail was counted from the stop: pages and delays were dropped on a slow disk."""
-    monkeypatch.setattr(loop, "SETTLE_S", 0.2)
+def stop_on_a_slow_disk(monkeypatch: pytest.MonkeyPatch, commit_s: float) -> Callable[[Crawler], None]:
+    """Return a function that stops a crawl; every commit after that takes so long."""
     stopped, commit = Event(), Committer.commit
 
     def take_long(self: Committer, group: CommitGroup) -> CommitResult:
         if stopped.is_set():
-            time.sleep(0.4)  # a slow disk
+            time.sleep(commit_s)  # a slow disk
         return commit(self, group)
-
-    monkeypatch.setattr(Committer, "commit", take_long)
 
     def stop(crawler: Crawler) -> None:
         stopped.set()
         crawler.stop()
 
+    monkeypatch.setattr(Committer, "commit", take_long)
+    return stop
+
+
+def test_commits_that_succeed_slowly_are_all_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit for commits that fail was counted from the stop: pages and delays were dropped on a slow disk."""
+    monkeypatch.setattr(loop, "SETTLE_S", 0.2)
+    stop = stop_on_a_slow_disk(monkeypatch, 0.4)
     pages = {"/": html(*[f"/{n}" for n in range(50)])} | {f"/{n}": html() for n in range(50)}
     web = ScriptedWeb(dict.fromkeys(("a.test", "b.test", "c.test"), pages))
     crawler = crawl_and(web, tmp_path, when(lambda crawler: crawler.crawls[0].counts.pages > 5, stop))
@@ -253,19 +258,7 @@ def test_commits_that_succeed_slowly_are_all_waited_for(tmp_path: Path, monkeypa
 
 def test_a_fast_clock_leaves_the_disk_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a clock 16,000 times as fast a commit of 2 ms after a stop "did not complete within 30 s" (experiment C7)."""
-    stopped, commit = Event(), Committer.commit
-
-    def take_long(self: Committer, group: CommitGroup) -> CommitResult:
-        if stopped.is_set():
-            time.sleep(0.2)  # a slow disk
-        return commit(self, group)
-
-    monkeypatch.setattr(Committer, "commit", take_long)
-
-    def stop(crawler: Crawler) -> None:
-        stopped.set()
-        crawler.stop()
-
+    stop = stop_on_a_slow_disk(monkeypatch, 0.2)
     factor = 16_000.0
     # Time-outs that are as long as on a slow clock.
     slow = {"limits__slow_s": 15 * factor, "limits__parse_cpu_s": 10 * factor, "commit__every_s": 0.05 * factor}

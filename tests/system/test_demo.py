@@ -78,5 +78,6 @@ def test_demo_says_what_to_look_at_and_ends_with_ctrl_c(tmp_path: Path) -> None:
     for command in ("teia page http://", "teia trace http://", "teia export graph", "teia audit politeness"):
         assert command in said.decode()
     assert "is deleted when the demo ends" in said.decode()
+    assert "teia search WORDS" not in said.decode(), "the folder is deleted"
     assert "no contact address" not in said.decode(), "the generated web has no owners"
     assert list(tmp_path.iterdir()) == []

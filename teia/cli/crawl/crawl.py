@@ -133,9 +133,12 @@ def crawl_with(
     flags: dict[str, Any],
     as_json: bool,
     when: RunMode = RunMode.AS_CONFIGURED,
+    *,
+    is_kept: bool = True,
 ) -> None:
     """Crawl one collection of a root with these flags, or all if none is named; then report.
 
+    `is_kept`: the folder stays, so that other commands on it can be proposed.
     The parse children begin with half a second of imports, and so does this process: both run at once.
     """
     with root.locked():
@@ -144,6 +147,6 @@ def crawl_with(
             # Only now: these imports run while the zygote makes its own.
             from teia.cli.crawl.run_crawl import crawl_and_report
 
-            crawl_and_report(root, name, file, flags, as_json, zygote, when)
+            crawl_and_report(root, name, file, flags, as_json, zygote, when, is_kept=is_kept)
         finally:
             zygote.abandon()

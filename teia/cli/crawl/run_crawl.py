@@ -47,8 +47,13 @@ def crawl_and_report(
     as_json: bool,
     zygote: ZygoteProcess,
     when: RunMode = RunMode.AS_CONFIGURED,
+    *,
+    is_kept: bool = True,
 ) -> None:
-    """Crawl one collection of a root with these flags, or all if none is named; then report."""
+    """Crawl one collection of a root with these flags, or all if none is named; then report.
+
+    `is_kept`: the folder stays, so that other commands on it can be proposed.
+    """
     # Before the settings are read: a change in between is then applied during the crawl and not lost.
     drop_stale_requests(root, WallClock())
     if when is RunMode.SCHEDULED:
@@ -86,7 +91,7 @@ def crawl_and_report(
     console = progress_console()
     for config, account in zip(configs, accounts, strict=True):
         print_summary(account, console)
-        for line in _steps(root, config, account):
+        for line in _steps(root, config, account, is_kept=is_kept):
             console.print(f"  next: {line}", soft_wrap=True, markup=False)
     for line in filter(None, {contact_hint(config.courtesy) for config in configs}):
         console.print(f"note: {line}", soft_wrap=True, markup=False)
@@ -99,10 +104,10 @@ def crawl_and_report(
         raise typer.Exit(FAILED)
 
 
-def _steps(root: Root, config: Config, account: Mapping[str, Any]) -> list[str]:
+def _steps(root: Root, config: Config, account: Mapping[str, Any], *, is_kept: bool) -> list[str]:
     """Return what to do next: about seeds that failed, and with the pages that were fetched."""
     steps = list(next_steps(root, config, account))
-    return [*steps, what_now(root, account)] if account["pages"] or not steps else steps
+    return [*steps, what_now(root, account)] if is_kept and (account["pages"] or not steps) else steps
 
 
 def _count_violations(root: Root, config: Config, parked: Mapping[str, str]) -> int:

@@ -38,12 +38,17 @@ class FixityRunner:
     def _run(self) -> None:
         wait_s = FIRST_S
         while not self._ending.wait(wait_s):
-            for name in self._root.collections():
+            wait_s = CHECK_S
+            try:
+                names = self._root.collections()
+            except (TeiaError, OSError) as error:  # the next look may succeed
+                logger.warning("the fixity of archives cannot be checked: %s", error)
+                continue
+            for name in names:
                 try:
                     self.check(name)
                 except (TeiaError, OSError) as error:
                     logger.warning("%s: the fixity of its archive cannot be checked: %s", name, error)
-            wait_s = CHECK_S
 
     def check(self, name: str) -> bool:
         """Compare the due files of a collection in a child process; return whether there were any."""
