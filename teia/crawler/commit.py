@@ -155,6 +155,16 @@ class CommitGroup:
     only_settles: bool = False
     result: CommitResult = field(default_factory=CommitResult)
 
+    def leave_out(self, is_here: Callable[[int], bool]) -> list[ActiveVisit]:
+        """Leave out everything of cells that are not here any more, also results of failed tries; return the visits."""
+        gone = [visit for visit in self.visits if not is_here(visit.queue.cell)]
+        self.visits = [visit for visit in self.visits if is_here(visit.queue.cell)]
+        self.parked = [each for each in self.parked if is_here(each[0].cell)]
+        self.refills = [each for each in self.refills if is_here(each[0].cell)]
+        self.refills_if_new = [each for each in self.refills_if_new if is_here(each[0].cell)]
+        self.result.hosts = {key: host_id for key, host_id in self.result.hosts.items() if is_here(key[0])}
+        return gone
+
 
 class CommitStep(Protocol):
     """Work that is committed with the visits of a group; the methods are called in this order."""
@@ -297,6 +307,7 @@ class Committer:
                 for cell, hosts in requested.process():
                     result.note_hosts(cell, hosts)
         result.has_shorter_paths = any(shorter_paths.pending(cell.frontier, 1) for cell in self._with_shorter_paths())
+        result.refilled.clear()  # those of a failed try; a buffer that is filled twice seems to have no more URLs
         for queue, limit, skip in self._due_refills(group):
             if self.is_winding_up:
                 break

@@ -577,8 +577,6 @@ class Crawl:
             self.uncommitted, self._seeds, self._delays, self._parked, self._courtesy = [], [], {}, [], None
         if self._group.refills:  # the last commit failed, so these hosts still need URLs
             self._low_buffers = dict.fromkeys(order[0] for order in self._group.refills) | self._low_buffers
-        # Results of a failed try: the buffers are read again.
-        self._group.result.refilled.clear()
         self._group.only_settles = self.is_ending
         chosen = list(itertools.islice(self._low_buffers, 0 if self._group.only_settles else REFILLS_PER_GROUP))
         self._is_short_of_urls = len(chosen) < len(self._low_buffers)

@@ -245,10 +245,7 @@ class CellExchange:
             group.visits = part.visits + others
 
     def _leave_out_lost(self, group: CommitGroup) -> None:
-        self.dropped += [visit for visit in group.visits if not self.cells.owns(visit.queue.cell)]
-        group.visits = [visit for visit in group.visits if self.cells.owns(visit.queue.cell)]
-        group.parked = [each for each in group.parked if self.cells.owns(each[0].cell)]
-        group.refills = [each for each in group.refills if self.cells.owns(each[0].cell)]
+        self.dropped += group.leave_out(self.cells.owns)
         group.seeds = [seed for seed in group.seeds if self._can_reach(site_of(seed.host))]
 
     def _can_reach(self, site: str) -> bool:
