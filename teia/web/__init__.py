@@ -1,6 +1,7 @@
 """Web interface and HTTP API of one installation, for searchers, operators and researchers.
 
 app              all routes behind authorisation and security headers; start reading here
+events           live pages by server-sent events
 serve            `teia serve`: the application on a socket
 limits           every limit of the web server
 collection_form  the form in which a collection is drafted: fields, settings, errors, effects
@@ -9,5 +10,6 @@ language/        Words, numbers and times in the reader's language.
 charts/          Charts as SVG that the server draws.
 background/      Work that the server does beside requests.
 server/          The frame around every request.
-pages/           One module per page, grouped by what people do with it. A page may use what another one shows.
+parts/           What several pages show or do.
+pages/           One module per page, grouped by what people do with it. No page imports another one.
 """

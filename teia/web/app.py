@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse
 from starlette.staticfiles import StaticFiles
 
 from teia.version import __version__
+from teia.web import events
 from teia.web.access.roles import Role
 from teia.web.pages.collection import (
     add_urls,
@@ -34,7 +35,7 @@ from teia.web.pages.inbound import indexnow, websub
 from teia.web.pages.lab import run_forms, runs
 from teia.web.pages.machine import api, cluster, figures, metrics
 from teia.web.pages.people import people, sign_in
-from teia.web.server import errors, events
+from teia.web.server import errors
 from teia.web.server.headers import HEALTH, SecurityMiddleware
 from teia.web.server.headline import headline_of
 from teia.web.server.installation import Installation

@@ -102,3 +102,6 @@ LAB_MAX_RUNS = 100
 LAB_MAX_AGE_S = 180 * 86_400.0
 LAB_REPORT_BYTES = 8 << 20
 """Limits of stored lab runs: their number, their age, and the size of each file."""
+
+URL_CHARS = 8_000
+"""Most characters of a URL that a form or a query names."""

@@ -187,6 +187,18 @@ def test_only_python_m_teia_imports_the_command_line() -> None:
     assert {area for area, below in MAY_IMPORT.items() if "cli" in below} == {"__main__"}
 
 
+def test_no_page_imports_another_one() -> None:
+    """What several pages need is in web/parts; only what connects all pages imports them."""
+    graph, pages = module_graph(modules()), "teia.web.pages."
+    imports = {
+        (name, other)
+        for name, others in graph.items()
+        for other in others
+        if other.startswith(pages) and not name.startswith("teia.web.pages.__init__")
+    }
+    assert {name for name, _ in imports} <= {"teia.web.app", "teia.web.events", "teia.web.serve"}, sorted(imports)
+
+
 def test_stages_do_not_meet() -> None:
     meetings = {(stage, other) for stage in STAGES for other in MAY_IMPORT[stage] & STAGES}
     assert meetings == {("search", "index")}

@@ -23,7 +23,7 @@ from teia.store.root import open_root
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
 from teia.web.app import make_app
-from teia.web.server.events import Hub
+from teia.web.events import Hub
 from teia.web.server.installation import Installation
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 

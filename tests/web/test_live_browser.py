@@ -29,8 +29,8 @@ from teia.store.root import Root, open_root
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
 from teia.web.app import make_app
+from teia.web.events import Hub
 from teia.web.serve import HTTP_OPTIONS
-from teia.web.server.events import Hub
 from teia.web.server.installation import Installation
 from tests.conftest import missing
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, text_of

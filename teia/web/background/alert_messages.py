@@ -23,7 +23,7 @@ from teia.lib.child_process import BackOff
 from teia.views.alerts import Alert, alert_subject
 from teia.web.background.alert_mail import mail_alerts
 from teia.web.background.alert_webhook import post_alerts
-from teia.web.pages.collection.monitor import account_of, open_alerts, table_of
+from teia.web.parts.collection_state import account_of, open_alerts, table_of
 from teia.web.server.installation import Installation
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,6 @@ templates     templates in the reader's language
 errors        errors as a page for people and as JSON for programs
 preferences   language, theme, density and time zone of a reader
 atom          a subscription's feed
-events        live pages by server-sent events
 tour          things to try in a demonstration
 headline      the running crawls and open alerts in the page header
 """

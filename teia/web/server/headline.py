@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from teia.collections.control_file import CrawlReports
 from teia.errors import TeiaError
-from teia.web.pages.collection.monitor import open_alerts, table_of
+from teia.web.parts.collection_state import open_alerts, table_of
 from teia.web.server.installation import Installation
 from teia.web.server.templates import link
 

@@ -27,7 +27,7 @@ def shown(page: str) -> list[tuple[str, str]]:
 
 
 def test_a_quiet_installation_has_no_headline(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("teia.web.pages.collection.monitor.measure_disk", lambda *_: Disk(0.5, 0.05))
+    monkeypatch.setattr("teia.web.parts.collection_state.measure_disk", lambda *_: Disk(0.5, 0.05))
     monkeypatch.setattr(headline, "PATIENCE_S", 30.0)
     assert shown(web.client(Role.OPERATOR).get("/").text) == []
     found = web.installation.cache.last(("headline",))
@@ -38,7 +38,7 @@ def test_a_quiet_installation_has_no_headline(web: Web, monkeypatch: pytest.Monk
 def test_operators_see_on_every_page_what_runs_and_what_needs_them(
     web: Web, running: CrawlReports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("teia.web.pages.collection.monitor.measure_disk", lambda *_: Disk(0.06, 0.05))
+    monkeypatch.setattr("teia.web.parts.collection_state.measure_disk", lambda *_: Disk(0.06, 0.05))
     monkeypatch.setattr(headline, "PATIENCE_S", 30.0)
     operator = web.client(Role.OPERATOR)
     for address in ("/", "/c", "/c/main", "/lab", "/search?q=renda", "/nothing-here"):

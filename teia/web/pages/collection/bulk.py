@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from teia.clock import iso_utc
 from teia.collections import bulk
-from teia.collections.control_file import Inbox, RunBulkAction
+from teia.collections.control_file import Inbox
 from teia.errors import TeiaError, UsageError
 from teia.frontier.cell.bulk import BulkAction, BulkSelection, selection_fields
 from teia.lib.message import Message, plain
@@ -24,27 +24,10 @@ from teia.web.server.json_routes import ActionResult, InstallationDep, PageRoute
 from teia.web.server.templates import link
 
 COUNT_FRESH_S, COUNT_PATIENCE_S = 10.0, 0.1
-SHOWN = 5
 ActionName = Literal["drop", "first", "retry"]
 Source = Literal["", "new", "retry", "refresh", "suspect"]
 ACTIONS = (Message("drop"), Message("first"), Message("retry"))
 """Names of the actions in the log of changes, for the catalogues."""
-
-
-@dataclass(frozen=True, slots=True)
-class BulkActionRow:
-    """Requested bulk action; `number` is the count of URLs so far, `done` is null until it is complete."""
-
-    deed: str
-    host: str
-    contains: str
-    source: str
-    depth: int | None
-    outcome: str
-    who: str
-    asked: str
-    number: int
-    done: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,20 +135,3 @@ def carry_out(installation: InstallationDep, visitor: VisitorDep, collection: st
     return ActionResult(
         f"{selection.action} is executed {who}, for every URL that matches", link(f"/c/{collection}/frontier")
     )
-
-
-def latest_actions(installation: Installation, collection: str) -> list[BulkActionRow]:
-    """Return the last bulk actions on a collection, newest first."""
-    with Inbox(installation.root.control) as inbox:
-        found = inbox.recent(collection, RunBulkAction, SHOWN)
-    return [
-        BulkActionRow(
-            deed=each.body.selection.action.value,
-            **selection_fields(each.body.selection),
-            who=each.who,
-            asked=iso_utc(each.requested_s),
-            number=each.progress,
-            done=None if each.done_s is None else iso_utc(each.done_s),
-        )
-        for each in found
-    ]

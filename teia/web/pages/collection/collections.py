@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
-from teia.collections.commands import give_command, remove_collection
+from teia.collections.commands import give_command
 from teia.collections.overview import ScheduleOverview, schedule_overview
-from teia.errors import StoreError, TeiaError, UsageError
+from teia.errors import StoreError, TeiaError
 from teia.lib.message import Message
 from teia.records import Command
 from teia.views.alerts import Alert
 from teia.web.access.roles import Role
 from teia.web.background.crawler import CrawlerState
-from teia.web.pages.collection.monitor import account_of, is_freshness_known, last_day, open_alerts
+from teia.web.parts.collection_state import account_of, is_freshness_known, last_day, open_alerts
+from teia.web.parts.start_crawl import start
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import ActionResult, InstallationDep, PageRoutes, VisitorDep
 
 MESSAGES = {
-    "start": Message("starts now"),
     "pause": Message("pausing: requests in progress are finished, no new ones are sent"),
     "resume": Message("resuming"),
     "stop": Message("stopping: requests in progress are finished; start it again at any time, nothing is lost"),
@@ -82,12 +82,6 @@ class CommandForm(BaseModel):
     command: Literal["start", "pause", "resume", "stop"]
 
 
-class RemovalForm(BaseModel):
-    """Name of a collection, typed by the user to confirm its removal with all its data."""
-
-    name: Annotated[str, Field(max_length=64)]
-
-
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/c", "collections.html", Role.VIEWER)(collections)
     pages.action("/c/{collection}/command", Role.OPERATOR)(command)
@@ -136,25 +130,6 @@ def command(installation: InstallationDep, visitor: VisitorDep, collection: str,
     return ActionResult(Message("{field}: {why}", field=collection, why=message), f"/c/{collection}")
 
 
-def start(installation: Installation, collection: str) -> str:
-    """Let a collection be crawled from now on; return a sentence that tells when it starts."""
-    is_running = give_command(installation.root, collection, Command.RUN, installation.clock)
-    if installation.supervisor is None:
-        if not is_running:
-            # Take the command back: without a crawler it would start a crawl at some later time.
-            give_command(installation.root, collection, Command.STOP, installation.clock)
-            raise UsageError(Message("this server starts no crawler (--no-crawler)"))
-        return MESSAGES["start"]
-    installation.supervisor.wake()
-    holder = installation.root.lock_holder()
-    # Another process has the folder, for example `teia crawl` in a terminal.
-    if not is_running and holder is not None and holder != installation.supervisor.state.pid:
-        return Message(
-            "starts as soon as process {pid}, which is crawling this folder, has ended or takes it over", pid=holder
-        )
-    return MESSAGES["start"]
-
-
 def _send_command(installation: Installation, collection: str, word: str) -> str:
     account, run = account_of(installation, collection)
     if run is None and account["state"] not in {"paused", "starting"}:
@@ -163,14 +138,3 @@ def _send_command(installation: Installation, collection: str, word: str) -> str
     if installation.supervisor is not None:
         installation.supervisor.wake()
     return MESSAGES[word]
-
-
-def remove(installation: InstallationDep, visitor: VisitorDep, collection: str, form: RemovalForm) -> ActionResult:
-    """Remove a collection with all its data; the user types its name to confirm."""
-    installation.check(collection)
-    if form.name.strip() != collection:
-        raise UsageError(Message("type the name {name} to remove it; nothing was removed", name=collection), "name")
-    remove_collection(installation.root, collection, installation.clock)
-    installation.forget(collection)
-    installation.accounts.log_action(visitor.name, Message("remove collection"), collection=collection)
-    return ActionResult(Message("{name} was removed", name=collection), "/c")

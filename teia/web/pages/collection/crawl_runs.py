@@ -8,7 +8,7 @@ from teia.clock import iso_utc
 from teia.views.runs import RunDetail, RunPart, RunSummary, recorded_runs, run_detail, run_summaries
 from teia.web.access.roles import Role
 from teia.web.background.cache import CachedAnswer
-from teia.web.pages.collection.monitor import account_of
+from teia.web.parts.collection_state import account_of
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import InstallationDep, PageRoutes
 

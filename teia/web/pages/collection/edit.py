@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Depends, Form, Query, Request
 from pydantic import BaseModel, Field
 
+from teia.collections.commands import remove_collection
 from teia.collections.drafts import (
     SEEDS,
     DraftResult,
@@ -43,8 +44,8 @@ from teia.web.collection_form import (
     url_test_view,
 )
 from teia.web.language.translate import translator_for
-from teia.web.pages.collection.collections import RemovalForm, remove, start
-from teia.web.pages.collection.monitor import account_of
+from teia.web.parts.collection_state import account_of
+from teia.web.parts.start_crawl import start
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import (
@@ -380,3 +381,20 @@ def preview(
         values = {f"schedule.{name}": value for name, value in {**given, "keep_fresh": keep_fresh}.items()}
         warning = schedule_warning(installation, c, _config_or_raise(check_draft(values, base)))
     return copy_fields(ScheduleView, found, warning=warning)
+
+
+class RemovalForm(BaseModel):
+    """Name of a collection, typed by the user to confirm its removal with all its data."""
+
+    name: Annotated[str, Field(max_length=64)]
+
+
+def remove(installation: InstallationDep, visitor: VisitorDep, collection: str, form: RemovalForm) -> ActionResult:
+    """Remove a collection with all its data; the user types its name to confirm."""
+    installation.check(collection)
+    if form.name.strip() != collection:
+        raise UsageError(Message("type the name {name} to remove it; nothing was removed", name=collection), "name")
+    remove_collection(installation.root, collection, installation.clock)
+    installation.forget(collection)
+    installation.accounts.log_action(visitor.name, Message("remove collection"), collection=collection)
+    return ActionResult(Message("{name} was removed", name=collection), "/c")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -22,7 +22,7 @@ from teia.views.reports.source import open_source
 from teia.web.access.roles import Role
 from teia.web.charts.scales import Point, axis_limits
 from teia.web.charts.windows import WINDOWS_S, Window, span_of, step_of
-from teia.web.pages.collection.monitor import account_of
+from teia.web.parts.collection_state import account_of
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import InstallationDep, PageRoutes
 
@@ -36,14 +36,6 @@ LEAST_SPAN = 0.1
 
 ESTIMATES = ("fresh", "fresh_error", "possible", "best", "best_error", "uniform")
 """Fields of the report that say little before enough pages were revisited."""
-
-
-class HostShares(NamedTuple):
-    """Freshness of a host's captures, the most that can be kept in the long run, and the limit now; None: not known."""
-
-    fresh: float | None = None
-    best: float | None = None
-    possible: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +169,6 @@ def _load_stored(installation: Installation, collection: str) -> None:
         time_s, found = msgspec.json.decode(text, type=tuple[float, FreshnessReport])
         found = replace(found, notes=tuple(map(decoded, found.notes)))
         installation.cache.store(("freshness", collection), found, time_s)
-
-
-def by_host(installation: Installation, collection: str) -> dict[str, HostShares]:
-    """Return the freshness of each host, if the report is cached."""
-    found = installation.cache.last(("freshness", collection))
-    if found is None or found.value.visited_again < ENOUGH:
-        return {}
-    return {row.host: HostShares(row.fresh, row.best, row.possible) for row in found.value.rows}
 
 
 def freshness(installation: InstallationDep, collection: str, window: Window | None = None) -> FreshnessView:

@@ -53,7 +53,7 @@ from teia.views.hosts import HostLine
 from teia.web.access.accounts import ChangeLine
 from teia.web.access.roles import Role
 from teia.web.language.numbers import whole_number
-from teia.web.pages.collection.hosts import all_hosts
+from teia.web.parts.collection_state import all_hosts
 from teia.web.server.auth import Visitor
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import API, ActionResult, FormAgain, InstallationDep, PageRoutes, VisitorDep

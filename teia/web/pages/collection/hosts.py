@@ -16,8 +16,7 @@ from teia.views.host import host_state
 from teia.views.hosts import HostLine, HostTable, count_reasons, host_reasons
 from teia.views.reports.source import open_source
 from teia.web.access.roles import Role
-from teia.web.pages.collection.freshness import HostShares, by_host
-from teia.web.pages.collection.monitor import table_of
+from teia.web.parts.collection_state import HostShares, all_hosts, by_host
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import API, InstallationDep, PageRoutes, csv_response
 
@@ -127,13 +126,6 @@ def hosts(
 def hosts_anywhere(installation: InstallationDep, c: str = "") -> HostsView:
     """List the hosts of a collection; without a name, of the only one."""
     return hosts(installation, installation.named_or_only(c))
-
-
-def all_hosts(installation: Installation, collection: str) -> HostTable:
-    installation.check(collection)
-    table = table_of(installation, collection)
-    assert table is not None
-    return table
 
 
 def _filter_hosts(table: HostTable, find: str, state: str, reason: str, now_s: float) -> Iterable[HostLine]:

@@ -11,44 +11,36 @@ from pydantic import BaseModel, Field
 
 from teia.clock import iso_utc
 from teia.collections.account import (
-    COARSE_S,
     FINE_S,
-    MIN_REVISITED,
     SeriesPoint,
-    empty_summary,
     forecast_catch_up,
     points_of,
     rates_of,
 )
-from teia.collections.commands import idle_state, standing_commands
-from teia.collections.control_file import CrawlReport, CrawlReports, Inbox, RunBulkAction
+from teia.collections.control_file import CrawlReports
 from teia.errors import StoreError
-from teia.index.position import META_FILE
 from teia.lib.message import Message
-from teia.store.fixity import summarize
-from teia.transfer.read_all import idle_account
 from teia.views.alerts import (
     MAX_ABOUT_CHARS,
-    Alert,
-    Disk,
-    DismissedAlert,
     alert_severity,
     alert_subject,
     find_alerts,
-    list_dismissed,
-    measure_disk,
-    split_dismissed,
 )
-from teia.views.hosts import HostTable, host_table
+from teia.views.hosts import HostTable
 from teia.web.access.roles import Role
 from teia.web.charts.windows import WINDOWS_S, Window, span_of, step_of
+from teia.web.parts.collection_state import (
+    TABLE_PATIENCE_S,
+    account_of,
+    disk_of,
+    is_freshness_known,
+    split_by_dismissal,
+    table_of,
+)
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import API, ActionResult, InstallationDep, PageRoutes, VisitorDep
 from teia.web.server.templates import link
 
-IDLE_S = 5.0
-TABLE_S = 20.0
-TABLE_PATIENCE_S = 0.1
 WINDOW_S, DAY_S = 900.0, 86_400.0
 NOW_POINTS = 4
 """Number of points whose mean is the current rate."""
@@ -60,7 +52,6 @@ PAUSED_BY_USER = "asked to"
 LOGGED_ACTIONS = 50
 """Number of newest log entries among which the user who paused a crawl is searched."""
 
-FIXITY_S = 60.0
 MEETING_POINTS = 24
 """Two minutes: at the start of a crawl everything grows, so a shorter span predicts nothing."""
 
@@ -70,65 +61,6 @@ def add_routes(pages: PageRoutes) -> None:
     pages.add("GET", API + "/c/{collection}/status", Role.VIEWER, status)
     pages.add("GET", f"{API}/status", Role.VIEWER, first_status)
     pages.action("/c/{collection}/needs", Role.OPERATOR)(set_aside)
-
-
-def account_of(installation: Installation, collection: str) -> tuple[dict[str, Any], CrawlReport | None]:
-    """Return a crawl's status: its last report, or the counts of its folder. Keys of `teia status`."""
-    installation.check(collection)
-    with CrawlReports(installation.root.control) as reports:
-        run = reports.running_crawl(collection)
-    # A crawl that has just started has not reported its counts yet; the folder has those of the last run.
-    fixity = {"fixity": _fixity(installation, collection)}
-    if run is not None and "requests" in run.account:
-        return {**run.account, **fixity}, run
-    message = idle_state(standing_commands(installation.root, collection)) if run is None else dict(run.account)
-    return {**_idle_account(installation, collection), **message, **fixity}, run
-
-
-def _fixity(installation: Installation, collection: str) -> dict[str, Any]:
-    """Return the state of the signed archive, by its manifest and the last comparisons."""
-
-    def make() -> dict[str, Any]:
-        return asdict(summarize(installation.root.collection(collection).path))
-
-    return installation.cache.get(("fixity", collection), make, FIXITY_S).value
-
-
-def _idle_account(installation: Installation, collection: str) -> dict[str, Any]:
-    def make() -> dict[str, Any]:
-        try:
-            return idle_account(installation.root, collection)
-        except StoreError:  # the collection waits for its first run
-            return asdict(empty_summary(collection))
-
-    return installation.cache.get(
-        ("at rest", collection), make, IDLE_S, stamp=_last_modified(installation, collection)
-    ).value
-
-
-def _last_modified(installation: Installation, collection: str) -> int:
-    """Return the last modification time of a collection's files; 0 if there are none."""
-    paths = [cell.frontier for cell in installation.root.collection(collection).cells()]
-    # A commit goes to the write-ahead log; the database file itself may be older.
-    paths += [path.with_name(f"{path.name}-wal") for path in paths]
-    paths += [cell.index / META_FILE for cell in installation.root.collection(collection).cells()]
-    return max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
-
-
-def table_of(installation: Installation, collection: str, patience_s: float | None = None) -> HostTable | None:
-    """Return the cached table of all hosts; None if there is none after `patience_s`."""
-
-    def make() -> HostTable:
-        return host_table(installation.root, collection, installation.clock.now_s())
-
-    key = ("hosts", collection)
-    with Inbox(installation.root.control) as inbox:
-        # A finished bulk action changes the table, so its time is the stamp of the cached one.
-        stamp = inbox.last_done_s(collection, RunBulkAction)
-    if patience_s is None:
-        return installation.cache.get(key, make, TABLE_S, installation.patience_s(collection), stamp).value
-    found = installation.cache.get_or_none(key, make, TABLE_S, patience_s, stamp)
-    return None if found is None else found.value
 
 
 def status(installation: InstallationDep, collection: str, window: Window = "15min") -> dict[str, Any]:
@@ -142,8 +74,8 @@ def live_status(installation: Installation, collection: str) -> dict[str, Any]:
     account, run = account_of(installation, collection)
     table = table_of(installation, collection, TABLE_PATIENCE_S)
     points = _points(installation, collection)
-    disk = _disk(installation, collection)
-    alerts, set_aside_alerts = _split_dismissed(installation, collection, find_alerts(account, table, disk))
+    disk = disk_of(installation, collection)
+    alerts, set_aside_alerts = split_by_dismissal(installation, collection, find_alerts(account, table, disk))
     return {
         # Defaults: an account without a running crawl lacks these keys.
         "freshness": None,
@@ -200,29 +132,6 @@ def _paused_by(installation: Installation, collection: str, account: Mapping[str
     return last.who if last is not None and last.what == "pause" else ""
 
 
-def _disk(installation: Installation, collection: str) -> Disk:
-    return measure_disk(installation.root.path, installation.config(collection).limits.disk_free_bytes)
-
-
-def is_freshness_known(account: Mapping[str, Any]) -> bool:
-    """Tell whether enough pages were revisited to estimate their freshness."""
-    return bool(account.get("freshness")) and account["freshness"].get("visited_again", 0) >= MIN_REVISITED
-
-
-def open_alerts(installation: Installation, collection: str, account: Mapping[str, Any]) -> list[Alert]:
-    """Return the open alerts by cached data; no host is counted for them."""
-    found = installation.cache.last(("hosts", collection))
-    alerts = find_alerts(account, None if found is None else found.value, _disk(installation, collection))
-    return _split_dismissed(installation, collection, alerts)[0]
-
-
-def _split_dismissed(
-    installation: Installation, collection: str, alerts: list[Alert]
-) -> tuple[list[Alert], list[tuple[Alert, DismissedAlert]]]:
-    with CrawlReports(installation.root.control) as reports:
-        return split_dismissed(alerts, list_dismissed(reports, collection))
-
-
 ACTIONS = {"dismiss": Message("dismiss"), "restore": Message("restore")}
 
 
@@ -237,7 +146,9 @@ class AlertForm(BaseModel):
 def set_aside(installation: InstallationDep, visitor: VisitorDep, collection: str, form: AlertForm) -> ActionResult:
     """Dismiss an alert until it is twice as bad, or show it again."""
     account, _ = account_of(installation, collection)
-    alerts = find_alerts(account, table_of(installation, collection, TABLE_PATIENCE_S), _disk(installation, collection))
+    alerts = find_alerts(
+        account, table_of(installation, collection, TABLE_PATIENCE_S), disk_of(installation, collection)
+    )
     alert = next((each for each in alerts if (each.kind, alert_subject(each)) == (form.kind, form.about)), None)
     with CrawlReports(installation.root.control) as reports:
         if form.deed == "restore":
@@ -257,13 +168,6 @@ def set_aside(installation: InstallationDep, visitor: VisitorDep, collection: st
         else Message("the alert is shown again")
     )
     return ActionResult(message, link(f"/c/{collection}"))
-
-
-def last_day(installation: Installation, collection: str) -> list[tuple[float, float | None]]:
-    """Return the requests per second over the last 24 hours, each with its time."""
-    with CrawlReports(installation.root.control) as reports:
-        points = points_of(reports, collection, COARSE_S, installation.clock.now_s() - DAY_S)
-    return [(at, None if rate is None else round(rate, 3)) for at, rate in rates_of(points, COARSE_S)]
 
 
 def _points(installation: Installation, collection: str) -> list[SeriesPoint]:

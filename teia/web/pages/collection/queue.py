@@ -33,8 +33,8 @@ from teia.views.queue import (
 )
 from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.pages.collection.bulk import BulkActionRow, latest_actions
-from teia.web.pages.collection.monitor import account_of, table_of
+from teia.web.parts.bulk_actions import BulkActionRow, latest_actions
+from teia.web.parts.collection_state import account_of, table_of
 from teia.web.server.auth import Refused
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import InstallationDep, PageRoutes

@@ -27,8 +27,8 @@ from teia.notify.subscriptions import (
     unsubscribe,
 )
 from teia.urls import host_of
+from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.pages.finding.page import MAX_URL_CHARS
 from teia.web.server.atom import MEDIA_TYPE, atom
 from teia.web.server.auth import Refused
 from teia.web.server.installation import Installation, installation_of
@@ -65,7 +65,7 @@ class WatchesView:
 class SubscriptionForm(BaseModel):
     """A page or a search to watch, and a webhook for its notifications, if wanted."""
 
-    url: str = Field("", max_length=MAX_URL_CHARS)
+    url: str = Field("", max_length=limits.URL_CHARS)
     query: str = Field("", max_length=MAX_QUERY_CHARS)
     webhook: str = Field("", max_length=MAX_WEBHOOK_CHARS)
 
@@ -88,7 +88,7 @@ def add_routes(pages: PageRoutes) -> None:
 def watches(
     installation: InstallationDep,
     collection: str,
-    url: Annotated[str, Query(max_length=MAX_URL_CHARS)] = "",
+    url: Annotated[str, Query(max_length=limits.URL_CHARS)] = "",
     q: Annotated[str, Query(max_length=MAX_QUERY_CHARS)] = "",
 ) -> WatchesView:
     """List the watched pages and searches, and the state of their deliveries."""

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from fastapi import Query
 
-from teia.clock import from_iso, iso_utc
+from teia.clock import iso_utc
 from teia.crawler.child.read_copy import HTML
 from teia.crawler.keep_fresh.estimate import freshness_of
 from teia.crawler.lookup import Lookup, UrlEntry
@@ -20,14 +20,20 @@ from teia.errors import UsageError
 from teia.frontier.tables.pages import VisitEntry
 from teia.lib.message import Message
 from teia.parse.headers import parse_head
-from teia.parse.html.directives import NOARCHIVE
 from teia.parse.mime import content_type, effective_type
 from teia.urls import from_user
 from teia.views.captures import StoredCapture, nearest_capture, read_capture, versions
+from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.pages.finding.raw import SignedRecord, Signer, payload_of, resolve_references
-from teia.web.server.auth import Visitor
-from teia.web.server.installation import ClosedCopies, Installation
+from teia.web.parts.archived_records import (
+    SignedRecord,
+    Signer,
+    check_reserved,
+    parse_time,
+    payload_of,
+    resolve_references,
+)
+from teia.web.server.installation import Installation
 from teia.web.server.json_routes import InstallationDep, PageRoutes, VisitorDep
 
 PART_CHARS = 40_000
@@ -35,8 +41,6 @@ PART_CHARS = 40_000
 
 MAX_LINE_CHARS = 4_000
 SAME_MOMENT_S = 0.001
-LATEST_S = 253_370_764_800.0
-"""First instant of the year 9999."""
 
 Tab = Literal["page", "text", "source", "record"]
 
@@ -95,20 +99,11 @@ def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/copy", "copy.html", Role.PUBLIC)(copy)
 
 
-def check_reserved(installation: Installation, visitor: Visitor, collection: str, found: StoredCapture) -> None:
-    """Refuse a capture that its site does not want to be shown, unless the visitor is signed in."""
-    is_reserved = NOARCHIVE in found.reserved and installation.config(collection).public.noarchive
-    if is_reserved and not visitor.may(Role.VIEWER):
-        raise ClosedCopies(
-            Message("its site asks that no captures of this page are shown (noarchive); sign in to read it")
-        )
-
-
 def copy(
     installation: InstallationDep,
     visitor: VisitorDep,
     collection: str,
-    url: Annotated[str, Query(max_length=8_000)],
+    url: Annotated[str, Query(max_length=limits.URL_CHARS)],
     time: Annotated[str, Query(max_length=40)] = "",
     tab: Tab = "page",
     part: Annotated[int, Query(ge=1, le=100_000)] = 1,
@@ -224,15 +219,3 @@ def _count_pictures(
 
 def _line(text: str) -> str:
     return text if len(text) <= MAX_LINE_CHARS else text[:MAX_LINE_CHARS] + " …"
-
-
-def parse_time(time: str) -> float | None:
-    if not time:
-        return None
-    try:
-        moment_s = from_iso(time)
-    except (ValueError, OverflowError):
-        moment_s = -1.0
-    if not 0 <= moment_s < LATEST_S:
-        raise UsageError(Message("time: {time!r} is not a time; write it like 2026-11-04T06:12:00Z", time=time))
-    return moment_s

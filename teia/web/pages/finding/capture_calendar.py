@@ -17,6 +17,7 @@ from teia.frontier.tables.pages import VisitEntry
 from teia.lib.message import Message
 from teia.urls import from_user
 from teia.views.captures import versions
+from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.json_routes import InstallationDep, PageRoutes
 
@@ -82,7 +83,7 @@ def add_routes(pages: PageRoutes) -> None:
 def calendar(
     installation: InstallationDep,
     collection: str,
-    url: Annotated[str, Query(max_length=8_000)],
+    url: Annotated[str, Query(max_length=limits.URL_CHARS)],
     year: Annotated[int, Query(ge=0, le=9_998)] = 0,
     day: Annotated[str, Query(max_length=10)] = "",
 ) -> CaptureCalendar:

@@ -29,6 +29,7 @@ from teia.views.cdx import (
     compile_filter,
     field_name,
 )
+from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.json_routes import InstallationDep, PageRoutes
 
@@ -51,7 +52,7 @@ class CdxParameters:
 
 
 def parameters(
-    url: Annotated[str, Query(max_length=8_000)],
+    url: Annotated[str, Query(max_length=limits.URL_CHARS)],
     match: Annotated[MatchType, Query(alias="matchType")] = "exact",
     first: Annotated[str, Query(alias="from", max_length=14)] = "",
     last: Annotated[str, Query(alias="to", max_length=14)] = "",

@@ -13,8 +13,9 @@ from teia.lib.message import Message
 from teia.urls import from_user
 from teia.views.captures import nearest_capture, read_capture, versions
 from teia.views.compare_captures import Comparison, compare
+from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.pages.finding.capture import check_reserved, parse_time
+from teia.web.parts.archived_records import check_reserved, parse_time
 from teia.web.server.json_routes import InstallationDep, PageRoutes, VisitorDep
 
 Tab = Literal["text", "links", "headers"]
@@ -42,7 +43,7 @@ def diff(
     installation: InstallationDep,
     visitor: VisitorDep,
     collection: str,
-    url: Annotated[str, Query(max_length=8_000)],
+    url: Annotated[str, Query(max_length=limits.URL_CHARS)],
     a: Annotated[str, Query(max_length=40)] = "",
     b: Annotated[str, Query(max_length=40)] = "",
     tab: Tab = "text",

@@ -29,8 +29,7 @@ from teia.urls import from_user
 from teia.views.captures import read_capture_at
 from teia.views.cdx import Capture, captures_of, moment_of
 from teia.web.access.roles import Role
-from teia.web.pages.finding.capture import check_reserved
-from teia.web.pages.finding.raw import SpooledResponse, payload_of
+from teia.web.parts.archived_records import SpooledResponse, check_reserved, payload_of
 from teia.web.server.json_routes import InstallationDep, PageRoutes, VisitorDep
 
 TIMEMAP_CAPTURES = 10_000

@@ -23,14 +23,14 @@ from teia.urls import from_user, host_of
 from teia.views.page import PageDetail, find_entry, page_detail, suggestions
 from teia.views.queue import expected_s
 from teia.views.why_waiting import why_unknown, why_waiting
+from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.pages.collection.monitor import TABLE_PATIENCE_S, account_of, table_of
+from teia.web.parts.collection_state import TABLE_PATIENCE_S, account_of, table_of
 from teia.web.server.installation import Installation, UnknownPage
 from teia.web.server.json_routes import API, ActionResult, InstallationDep, PageRoutes, RedirectTo, VisitorDep
 from teia.web.server.templates import link
 
-MAX_URL_CHARS = 8_000
-Url = Annotated[str, Query(max_length=MAX_URL_CHARS)]
+Url = Annotated[str, Query(max_length=limits.URL_CHARS)]
 From = Annotated[int, Query(ge=0, le=1_000_000)]
 
 
@@ -52,7 +52,7 @@ class UnknownView:
 class PageUrl(BaseModel):
     """A page, by its URL."""
 
-    url: str = Field(min_length=1, max_length=MAX_URL_CHARS)
+    url: str = Field(min_length=1, max_length=limits.URL_CHARS)
 
 
 def add_routes(pages: PageRoutes) -> None:

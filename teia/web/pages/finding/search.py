@@ -25,7 +25,7 @@ from teia.views.captures import versions
 from teia.views.page import next_due
 from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.pages.collection.monitor import is_freshness_known
+from teia.web.parts.collection_state import is_freshness_known
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import API, InstallationDep, PageRoutes, RedirectTo, VisitorDep
 from teia.web.server.preferences import language_of

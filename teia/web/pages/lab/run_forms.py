@@ -10,10 +10,8 @@ from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ValidationError
 from starlette.datastructures import UploadFile
 
-from teia.clock import iso_utc
 from teia.config.sections import POLICIES
 from teia.errors import UsageError
-from teia.lib.copy_fields import copy_fields
 from teia.lib.message import Message
 from teia.web.access.roles import Role
 from teia.web.background.lab.forms import (
@@ -34,8 +32,8 @@ from teia.web.background.lab.forms import (
     simulate_request,
     whatif_request,
 )
-from teia.web.background.lab.runs import LabRun
 from teia.web.background.lab.workbench import FullQueue
+from teia.web.parts.lab_runs import RunLine, line_of
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import ActionResult, FormAgain, InstallationDep, PageRoutes, VisitorDep
@@ -43,23 +41,6 @@ from teia.web.server.json_routes import ActionResult, FormAgain, InstallationDep
 LISTED_OF_KIND = 10
 SHOWN_CHARS = 20_000
 """Most characters of sent pages that a form shown again repeats."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunLine:
-    """One run in a list; `finding` is a summary of its report."""
-
-    number: int
-    kind: str
-    state: str
-    command: str
-    seed: int
-    by: str
-    queued: str
-    seconds: float | None
-    message: str
-    digest: str
-    finding: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +69,6 @@ class FormView:
     def pairs(self, names: list[str], nothing: str) -> list[tuple[str, str]]:
         """Return the options of a list, the first of which is empty."""
         return [("", nothing), *((name, name) for name in names)]
-
-
-def line_of(each: LabRun) -> RunLine:
-    """Return one run as lists show it."""
-    return copy_fields(
-        RunLine,
-        each,
-        queued=iso_utc(each.queued_s),
-        seconds=None if each.seconds is None else round(each.seconds, 2),
-    )
 
 
 STARTS = {

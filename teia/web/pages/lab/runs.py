@@ -17,7 +17,7 @@ from teia.web.access.roles import Role
 from teia.web.background.lab import findings
 from teia.web.background.lab.findings import ComparisonRow, ResultWarning
 from teia.web.background.lab.runs import LabRun, UnknownRun
-from teia.web.pages.lab.run_forms import RunLine, line_of
+from teia.web.parts.lab_runs import RunLine, line_of
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import ActionResult, InstallationDep, PageRoutes, VisitorDep
 

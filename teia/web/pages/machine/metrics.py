@@ -15,7 +15,7 @@ from teia.cluster.views.view import ClusterView
 from teia.collections.figures import FIGURES, AccountFigure
 from teia.transfer.disk_use import free_space
 from teia.web.access.roles import Role
-from teia.web.pages.collection.monitor import account_of
+from teia.web.parts.collection_state import account_of
 from teia.web.server.json_routes import InstallationDep, PageRoutes
 
 NODE_COUNTERS = {

@@ -14,8 +14,8 @@ import pytest
 from teia.collections import bulk
 from teia.errors import StoreError, UsageError
 from teia.web.access.roles import Role
+from teia.web.events import Hub, Stream
 from teia.web.pages.collection.bulk import live_bulk
-from teia.web.server.events import Hub, Stream
 from tests.waiting import until
 from tests.web.conftest import Web
 from tests.web.pages.collection.test_queue import cut, stopped  # noqa: F401  # fixtures

@@ -137,7 +137,7 @@ def test_a_missing_collection_is_reported(web: Web) -> None:
 
 def test_a_warning_is_set_aside_and_shown_again(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     """UX 2.6: who set it aside, and when, stays on the page."""
-    monkeypatch.setattr("teia.web.pages.collection.monitor.measure_disk", lambda *_: Disk(0.06, 0.05))
+    monkeypatch.setattr("teia.web.parts.collection_state.measure_disk", lambda *_: Disk(0.06, 0.05))
     client = web.client(Role.OPERATOR)
     (alert,) = client.get("/api/v1/c/main/status").json()["needs"]
     assert alert["kind"] == "disk"
@@ -155,9 +155,9 @@ def test_a_warning_is_set_aside_and_shown_again(web: Web, monkeypatch: pytest.Mo
     assert "1 dismissed" in page
     assert "dismissed by operator" in page
     assert client.get("/api/v1/c").json()["collections"][0]["needs"] == []
-    monkeypatch.setattr("teia.web.pages.collection.monitor.measure_disk", lambda *_: Disk(0.02, 0.05))
+    monkeypatch.setattr("teia.web.parts.collection_state.measure_disk", lambda *_: Disk(0.02, 0.05))
     assert client.get("/api/v1/c/main/status").json()["needs"], "it is three times as bad"
-    monkeypatch.setattr("teia.web.pages.collection.monitor.measure_disk", lambda *_: Disk(0.06, 0.05))
+    monkeypatch.setattr("teia.web.parts.collection_state.measure_disk", lambda *_: Disk(0.06, 0.05))
     assert (send("restore"), send("restore")) == (303, 404)
     assert client.get("/api/v1/c/main/status").json()["needs"]
     assert [each.what for _, each in web.installation.accounts.logged_actions(2)] == [

@@ -27,7 +27,7 @@ from teia.urls import site_of, slot_of
 from teia.web import limits
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
-from teia.web.pages.finding.raw import SMALL_BYTES, SignedRecord, Signer, SpooledResponse
+from teia.web.parts.archived_records import SMALL_BYTES, SignedRecord, Signer, SpooledResponse
 from teia.web.server.installation import Busy, Installation, RequestSlots
 from tests.web.conftest import QUICK, Web, app_of
 from tests.web.hostile import PDF, XSS, crawl_twice, url_of

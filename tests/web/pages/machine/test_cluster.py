@@ -16,9 +16,9 @@ from teia.clock import WallClock
 from teia.cluster.circle.host_cell import cell_of_host
 from teia.collections.control_file import CrawlReports
 from teia.store.root import open_root
+from teia.web import events
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
-from teia.web.server import events
 from teia.web.server.installation import Installation
 from tests.web.clusters import TIME, FixedSource, three_nodes
 from tests.web.conftest import QUICK, Web, app_of

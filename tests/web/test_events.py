@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from fastapi.sse import ServerSentEvent
 
-from teia.web import limits
+from teia.web import events, limits
 from teia.web.access.roles import Role
-from teia.web.server import events
-from teia.web.server.events import EventTopic, Hub, _stream_events
+from teia.web.events import EventTopic, Hub, _stream_events
 from tests.web.conftest import Web
 
 
