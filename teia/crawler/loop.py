@@ -46,7 +46,7 @@ from teia.crawler.upkeep.retention import RetentionResult, retain_for_quota
 from teia.crawler.verdicts import needs_resend, retry_after_s, task_for, verdict_of
 from teia.crawler.visit import RENDER, ActiveVisit
 from teia.errors import DiskFull, StoreError, TeiaError
-from teia.fetch.destination import Destination, Destinations
+from teia.fetch.destination import Destination
 from teia.fetch.fetcher import ACCEPT, Fetcher, FetchRequest
 from teia.fetch.robots import RobotsRules
 from teia.frontier.cell.rows import QueuedUrl
@@ -93,7 +93,6 @@ class Crawler:
         crawls: Sequence[Crawl],
         schedule: HostSchedule,
         fetcher: Fetcher,
-        destinations: Destinations,
         pool: ChildPool,
         robots: RobotsCache,
         clock: Clock,
@@ -104,7 +103,6 @@ class Crawler:
         self.crawls = crawls
         self._schedule = schedule
         self._fetcher = fetcher
-        self._destinations = destinations
         self._pool = pool
         self._robots = robots
         self._clock, self._real_clock = clock, real_clock(clock)
@@ -362,15 +360,22 @@ class Crawler:
             if queue_identity_request(queue, item, crawl.config.sites.identity_after_pages):
                 continue
             parts = split(item.url)
+            destination = crawl.destinations.find_cached(queue.host, parts.port)
+            # Before robots.txt: the settings of this collection decide, and another collection may read that file.
+            if destination is not None and destination.outcome is Outcome.BLOCKED_ADDRESS:
+                if item.purpose == "robots" and not item.hops:
+                    self._drop_robots_request(queue)
+                else:
+                    self._refuse(crawl, queue, destination.outcome, destination.detail)
+                continue
             permission = self._check_robots(crawl, queue, item, parts)
             if permission is RobotsDecision.LATER:
                 held = True
                 break
             if permission is RobotsDecision.SETTLED:
                 continue
-            destination = self._destinations.find_cached(queue.host, parts.port)
             if destination is None:
-                self._resolve(queue, parts.port)
+                self._resolve(crawl, queue, parts.port)
                 # The host returns to the schedule when its name is resolved.
                 return
             if destination.outcome is not None:
@@ -432,12 +437,12 @@ class Crawler:
             self._learn_robots(crawl, visit, 0, b"")
         self._conclude(crawl, visit)
 
-    def _resolve(self, queue: HostQueue, port: int) -> None:
+    def _resolve(self, crawl: Crawl, queue: HostQueue, port: int) -> None:
         """Resolve the host's address without blocking other hosts; then return the host to the schedule."""
 
         async def find() -> None:
             try:
-                await self._destinations.find(queue.host, port)
+                await crawl.destinations.find(queue.host, port)
             finally:
                 self._schedule.put_back(queue)
                 self._wake_if_idle()
@@ -465,6 +470,7 @@ class Crawler:
             limits.robots_bytes if is_robots else limits.body_bytes,
             accept="*/*" if item.purpose == RENDER else ACCEPT,
             user_agent=other_user_agent(crawl.config.courtesy) if item.purpose == AS_OTHER else "",
+            guard=crawl.destinations.guard,
         )
         self._fetcher.start(request, partial(self._handle_fetched, crawl, visit))
         crawl.refill_if_low(queue)
@@ -670,7 +676,7 @@ class Crawler:
         return (rules.crawl_delay_s or 0.0) > self._schedule.politeness.courtesy.max_crawl_delay_s
 
     def _conclude(self, crawl: Crawl, visit: ActiveVisit) -> None:
-        self._note_resolution(visit)
+        self._note_resolution(crawl, visit)
         if visit.item.purpose == RENDER and visit.result is None and crawl.rendering is not None:
             crawl.rendering.note_request(visit)
         visit.verdict = verdict_of(visit, crawl.config, self._rng)
@@ -679,11 +685,12 @@ class Crawler:
         if crawl.has_whole_group and not crawl.is_committing:
             self._wake()
 
-    def _note_resolution(self, visit: ActiveVisit) -> None:
+    @staticmethod
+    def _note_resolution(crawl: Crawl, visit: ActiveVisit) -> None:
         """Note whether a host has an address: the end of the crawl need not wait for a host without one."""
         queue, failed = visit.queue, visit.outcome == Outcome.DNS
         queue.is_unresolved = failed
-        known = self._destinations.find_cached(queue.host, split(visit.item.url).port) if failed else None
+        known = crawl.destinations.find_cached(queue.host, split(visit.item.url).port) if failed else None
         is_sure = known is not None and known.outcome is Outcome.DNS and not known.is_temporary
         queue.is_unresolvable = is_sure and not queue.requests  # a host that has answered will resolve again
 

@@ -253,6 +253,7 @@ class ProxyCollector:
             item.last_modified or None,
             self._crawl.config.limits.body_bytes,
             cache_only=True,
+            guard=self._crawl.destinations.guard,
         )
         # Loaded: the crawl itself does not fetch the page meanwhile.
         queue.loaded.add(item.key)

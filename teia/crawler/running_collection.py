@@ -30,6 +30,7 @@ from teia.crawler.sites.identity import IDENTITY_REQUESTS
 from teia.crawler.sites.soft404 import PROBE, apply_stored_probe
 from teia.crawler.visit import RENDER, ActiveVisit
 from teia.errors import TeiaError
+from teia.fetch.destination import Destinations
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
 from teia.frontier.cell.schema import AS_SITEMAP, BY_REQUISITE, BY_SEED, BY_SITEMAP, LANE_NEW
 from teia.frontier.queue.host_rules import PAUSED, paused_hosts
@@ -159,6 +160,9 @@ class Crawl:
 
     number = 0
     """Its place among the crawls of its crawler."""
+
+    destinations: Destinations
+    """The way to addresses, by the networks, names and name server of this collection's settings."""
 
     def __init__(self, name: str, committer: Committer, starts: tuple[int, ...], compiled: CompiledSettings) -> None:
         self.name = name

@@ -416,6 +416,23 @@ async def _rendering(crawler: Crawler, clock: Clock) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def _destinations(
+    crawls: Sequence[Crawl], caches: Sequence[tuple[str, int]], clock: Clock
+) -> AsyncIterator[None]:
+    """Give each collection the networks, names and name server of its own settings while the block runs."""
+    resolvers = {dns: CaresResolver(clock, dns or None) for dns in {crawl.config.fetch.dns for crawl in crawls}}
+    for crawl in crawls:
+        fetch = crawl.config.fetch
+        guard, overrides = AddressGuard(fetch.allow_nets, caches=caches), AddressOverrides.parse(fetch.resolve)
+        crawl.destinations = Destinations(resolvers[fetch.dns], guard, overrides)
+    try:
+        yield
+    finally:
+        for resolver in resolvers.values():
+            await resolver.close()
+
+
+@asynccontextmanager
 async def _care_for_files(root: Root, crawls: Sequence[Crawl], clock: Clock) -> AsyncIterator[None]:
     """Index and sign the archive files that are closed, and compare them now and then, until the block ends."""
     cells = [cell for crawl in crawls for cell in crawl.committer.cells]
@@ -438,10 +455,11 @@ async def open_crawler(
 ) -> AsyncIterator[Crawler]:
     """Yield a crawler for collections of a data folder that the caller has locked; they share delays and fetcher.
 
-    Settings of the machine rather than of a collection (resolver, networks, parse children, courtesy) are taken from
-    the first configuration. A `zygote` that was started before for `answer_reader` is taken over. `since_s`: see
-    `open_crawls`; a node of a cluster passes its own version of that function as `open_collections`. With `park`, a
-    collection with an error is reported to it and does not delay the others.
+    Settings of the machine rather than of a collection (parse children, sockets, courtesy) are taken from the first
+    configuration; each collection has the networks, names and name server of its own. A `zygote` that was started
+    before for `answer_reader` is taken over. `since_s`: see `open_crawls`; a node of a cluster passes its own version
+    of that function as `open_collections`. With `park`, a collection with an error is reported to it and does not delay
+    the others.
     """
     open_collections = open_collections if park is None else partial(open_crawls, park=park)
     descriptors = raise_limit()
@@ -458,7 +476,6 @@ async def open_crawler(
             ledger.note_courtesy(CourtesyInForce.from_settings(clock.now_s(), merge_courtesy(configs)))
             signals = [each.signals for each in configs]
             caches = [cache for each in signals for cache in read_caches(each.proxy, each.caches).values()]
-            guard = AddressGuard(shared.fetch.allow_nets, caches=caches)
             children = shared.parse.children or os.cpu_count() or 1
             used = count_open_files() + PER_CHILD * children + OPEN_FILES * len(crawls)
             sockets = allot_sockets(descriptors, used, shared.fetch.at_once, shared.fetch.keep_alive)
@@ -466,21 +483,18 @@ async def open_crawler(
                 limits, probe = ChildLimits.from_settings(shared.limits), probe_task(crawls[0].read_settings)
                 pool = ChildPool(answer_reader, children, limits, clock, zygote, probe)
                 ending.push_async_callback(pool.close)
-                resolver = CaresResolver(clock, shared.fetch.dns or None)
-                ending.push_async_callback(resolver.close)
+                await ending.enter_async_context(_destinations(crawls, caches, clock))
                 fetcher = CurlFetcher(
-                    guard, shared.limits, clock, user_agent(shared.courtesy), keep_alive=sockets.keep_alive,
-                    concurrency=sockets.at_once, bind=shared.fetch.bind, http2=shared.fetch.http2,
+                    AddressGuard(caches=caches), shared.limits, clock, user_agent(shared.courtesy),
+                    keep_alive=sockets.keep_alive, concurrency=sockets.at_once, bind=shared.fetch.bind,
+                    http2=shared.fetch.http2,
                 )  # fmt: skip
                 ending.push_async_callback(fetcher.close)
                 await pool.start()
-                destinations = Destinations(resolver, guard, AddressOverrides.parse(shared.fetch.resolve))
                 robots, rng = RobotsCache(shared.courtesy, shared.limits), random.Random(seed)
                 disk = DiskSpace(root.path, shared.limits.disk_free_bytes)
                 async with _care_for_files(root, crawls, clock):
-                    crawler = Crawler(
-                        crawls, schedule, fetcher, destinations, pool, robots, clock, rng, disk, sockets.at_once
-                    )
+                    crawler = Crawler(crawls, schedule, fetcher, pool, robots, clock, rng, disk, sockets.at_once)
                     async with _rendering(crawler, clock), _collectors(crawler, fetcher, robots, schedule, clock, park):
                         yield crawler
                 # Reached only without an error. Otherwise the ledger stays open, and the next start delays every

@@ -119,7 +119,8 @@ class CurlTransfer:
     def on_open_socket(self, _purpose: int, wanted: tuple[int, int, int, tuple[Any, ...]]) -> socket.socket | int:
         family, kind, protocol, (address, port, *_) = wanted
         # The address that libcurl is about to connect to, after pins and CONNECT_TO.
-        refusal = self._guard.check(address, port, is_cache=self.request.cache_only)
+        guard = self.request.guard or self._guard
+        refusal = guard.check(address, port, is_cache=self.request.cache_only)
         if refusal is not None or address != self.request.address or port != self.request.connect_port:
             self.answer.stop = StopReason.ADDRESS
             return int(pycurl.SOCKET_BAD)
@@ -210,7 +211,8 @@ class CurlFetcher:
     def start(self, request: FetchRequest, done: Done) -> None:
         self._in_flight += 1
         peer = (request.address, request.connect_port)
-        refusal = "fetcher closed" if self._closed else self._guard.check(*peer, is_cache=request.cache_only)
+        guard = request.guard or self._guard
+        refusal = "fetcher closed" if self._closed else guard.check(*peer, is_cache=request.cache_only)
         if refusal is not None:
             outcome = Outcome.SYSTEM if self._closed else Outcome.BLOCKED_ADDRESS
             self._fail(request, done, outcome, refusal)

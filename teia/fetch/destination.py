@@ -176,7 +176,7 @@ class Destinations:
 
     def __init__(self, resolver: Resolver, guard: AddressGuard, overrides: AddressOverrides | None = None) -> None:
         self._resolver = resolver
-        self._guard = guard
+        self.guard = guard
         self._overrides = overrides or AddressOverrides()
 
     def find_cached(self, host: str, port: int) -> Destination | None:
@@ -196,7 +196,7 @@ class Destinations:
         if failure is not None:
             return Destination("", port, Outcome.DNS, failure.value, failure.is_temporary)
         # One forbidden record forbids the name, though only the first address is used (decision 6).
-        refusal = self._guard.check_all(resolution.addresses, port)
+        refusal = self.guard.check_all(resolution.addresses, port)
         if refusal is not None:
             return Destination("", port, Outcome.BLOCKED_ADDRESS, refusal)
         return Destination(resolution.addresses[0], port)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from teia.fetch.guard import AddressGuard
 from teia.records import Fetched
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,text/plain;q=0.8,*/*;q=0.5"
@@ -29,8 +30,8 @@ class FetchRequest:
     """One GET with all decisions made: the URL and the address to connect to; with `post`, one POST.
 
     `url` is canonical. `address`, in its shortest spelling, was found and guarded by the caller (`destination.py`); the
-    fetcher checks with the same guard again and connects there or nowhere. `connect_port` differs from the URL's only
-    where `--resolve` says so.
+    fetcher checks with the same `guard` again (its own, where none is given) and connects there or nowhere.
+    `connect_port` differs from the URL's only where `--resolve` says so.
 
     With `types`, an answer of 2xx whose Content-Type matches none of them (`text/html`, `text/*`) ends at its head.
     `cache_only`: the address is that of the operator's cache proxy, which may only answer from its cache. `user_agent`:
@@ -48,6 +49,7 @@ class FetchRequest:
     cache_only: bool = False
     post: PostBody | None = None
     user_agent: str = ""
+    guard: AddressGuard | None = None
 
     @property
     def is_conditional(self) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from teia.crawler.running_collection import CrawlState
 from teia.lab.server.witness import early_requests
 from teia.lab.world.exchange import ServerFault, WorldAnswer, WorldRequest
@@ -139,6 +141,30 @@ def test_two_collections_share_a_host_without_doubling_its_rate(tmp_path: Path) 
     assert [crawl.state for crawl in crawled.crawls] == [CrawlState.FINISHED] * 2
     assert sum(path == "a.test/7" for path in crawled.requested()) == 2
     assert early_requests(crawled.entries, 0.1, lambda entry: entry.host) == []
+
+
+@pytest.mark.parametrize("names", [("inside", "outside"), ("outside", "inside")])
+def test_collections_crawled_together_are_guarded_by_their_own_networks(tmp_path: Path, names: tuple[str, str]) -> None:
+    """Whichever is first: neither gets the other's exceptions, nor what the other could not read of robots.txt."""
+    web = ScriptedWeb({"a.test": {"/": html("/1"), "/1": html()}})
+    own = {"inside": {}, "outside": {"fetch.allow_nets": []}}
+    crawled = crawl_web(web, tmp_path, "a.test/", collections={name: own[name] for name in names})
+    assert crawled.outcomes("inside") == {"a.test/": "200", "a.test/1": "200"}
+    assert crawled.outcomes("outside") == {"a.test/": "blocked_address"}
+    assert sorted(crawled.requested()) == ["a.test/", "a.test/1", "a.test/robots.txt"]
+
+
+def test_collections_crawled_together_have_their_own_names(tmp_path: Path) -> None:
+    web = ScriptedWeb({"a.test": {"/": html()}, "b.test": {}})
+    own = {
+        "resolved": {},
+        "overridden": {"fetch.resolve": ["a.test=127.77.90.2"]},
+        "asking": {"fetch.dns": "127.77.0.1:9"},
+    }
+    crawled = crawl_web(web, tmp_path, "a.test/", collections=own, limits__seconds=3.0)
+    assert crawled.outcomes("resolved") == {"a.test/": "200"}
+    assert crawled.outcomes("asking") == {"a.test/": "dns"}
+    assert {entry.address for entry in crawled.entries} == {"127.77.90.1", "127.77.90.2"}
 
 
 def test_names_on_one_address_share_its_delay(tmp_path: Path) -> None:

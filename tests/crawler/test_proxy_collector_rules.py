@@ -20,12 +20,15 @@ from teia.crawler.proxy_collector import AT_ONCE, MISTRUST_TICKS, ProxyCollector
 from teia.crawler.robots import RobotsCache
 from teia.crawler.signals_in import announcements
 from teia.errors import ConfigError
+from teia.fetch.destination import Destinations
 from teia.fetch.fetcher import FetchRequest
+from teia.fetch.guard import AddressGuard
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostSchedule
 from teia.records import Fetched
 from teia.signals.announce import AnnouncementSocket, Datagram, counts_in
 from tests.crawler.offline import OfflineCrawl, offline_crawl
+from tests.fetch.resolvers import StaticResolver
 
 HERE = "http://a.test"
 WEB = {f"{HERE}/": "<p>one"}
@@ -45,6 +48,7 @@ class Proxy:
 
     def __init__(self, crawl: OfflineCrawl) -> None:
         self.crawl = crawl
+        crawl.crawl.destinations = Destinations(StaticResolver({}), AddressGuard())
         self.waiting: list[tuple[FetchRequest, Callable[[Fetched], None]]] = []
         self.brought: list[str] = []
         courtesy = CourtesySettings()
