@@ -27,7 +27,9 @@ NAME = "demo"
 DELAY_S = 0.2
 CONTACT = "demo@teia.invalid"  # the generated web has no owners who would write
 PAGES = 400
-HOSTS = 25
+HOSTS, PAGES_PER_HOST = 25, 8
+"""Number of servers, and the least number of pages of each: smaller servers have no room for the errors of the web."""
+
 # Addresses of the generated web, which the address guard would block.
 NETWORK = "127.77.0.0/16"
 TIME_FACTOR = 5_000
@@ -75,7 +77,12 @@ def demo(
     with _folder(data) as folder, tempfile.TemporaryDirectory(prefix="teia-web-") as plans:
         spec = Path(plans) / "world.toml"
         spec.write_text(SPEC, "utf-8")
-        size = {"pages": pages, "hosts": min(pages, HOSTS), "seed": seed, "time_factor": TIME_FACTOR}
+        size = {
+            "pages": pages,
+            "hosts": max(1, min(HOSTS, pages // PAGES_PER_HOST)),
+            "seed": seed,
+            "time_factor": TIME_FACTOR,
+        }
         sizes = [word for key, value in size.items() for word in (f"--{key.replace('_', '-')}", str(value))]
         network_options = ["--port", str(port), "--dns-address", "127.77.255.53:0"]
         with lab_process("--spec", str(spec), *sizes, *network_options) as lab:

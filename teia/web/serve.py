@@ -85,18 +85,33 @@ def serve(
         write_token(accounts, token_out)
     at, number = listener.getsockname()[:2]
     shown = f"[{at}]" if ":" in at else at
-    report(f"http://{shown}:{number}/")
-    if accounts.is_empty:
-        report(f"http://{shown}:{number}/login#{accounts.invite(Role.ADMIN)}")
-        report("  create the first account here; the link works once, within 10 minutes")
-    else:
-        report("  sign in with your name and password; `teia users` invites others and sets forgotten passwords")
+    address = f"http://{shown}:{number}"
     # Host names that the server answers to; all others are refused, against DNS rebinding (server/headers.py).
     own = {host, shown, *names}
     supervisor = Supervisor(root, clock) if crawls else None
     installation = Installation(root, clock, accounts, supervisor)
     app = make_app(installation, own | LOOPBACK_NAMES if is_local else own)
-    config = _server_config(app, behind_proxy=behind_proxy)
+    server = _Server(_server_config(app, behind_proxy=behind_proxy))
+    # Before anything is reported: who has read the address may end the server.
+    with server.handled_signals():
+        _report_address(accounts, address, report)
+        return _run_all(server, installation, listener, address, crawls=crawls)
+
+
+def _report_address(accounts: Accounts, address: str, report: Callable[[str], None]) -> None:
+    report(f"{address}/")
+    if accounts.is_empty:
+        report(f"{address}/login#{accounts.invite(Role.ADMIN)}")
+        report("  create the first account here; the link works once, within 10 minutes")
+    else:
+        report("  sign in with your name and password; `teia users` invites others and sets forgotten passwords")
+
+
+def _run_all(
+    server: _Server, installation: Installation, listener: socket.socket, address: str, *, crawls: bool
+) -> signal.Signals | None:
+    """Run the server and, with `crawls`, what works beside it, until a signal."""
+    root, clock, supervisor = installation.root, installation.clock, installation.supervisor
     notifier = NotifierSupervisor(root, clock) if crawls else None
     indexes = IndexSupervisor(root, clock) if crawls else None
     if supervisor is not None and notifier is not None and indexes is not None:
@@ -106,8 +121,8 @@ def serve(
         notifier.start()
         indexes.start()
     Thread(target=warm, args=(installation,), name="warm", daemon=True).start()
-    with _background(installation, f"http://{shown}:{number}") if crawls else nullcontext():
-        return _run_server(_Server(config), listener, notifier, indexes)
+    with _background(installation, address) if crawls else nullcontext():
+        return _run_server(server, listener, notifier, indexes)
 
 
 @contextmanager
@@ -172,6 +187,11 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
+        yield  # they are handled since before the server runs
+
+    @contextmanager
+    def handled_signals(self) -> Iterator[None]:
+        """End the server by SIGINT and SIGTERM, at once if it does not run yet."""
         before = {number: signal.signal(number, self._end) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
@@ -179,8 +199,14 @@ class _Server(uvicorn.Server):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        # Else the crawler would not be ended, and uvicorn would print how it ended its own task.
+        if self.force_exit:
+            await self.lifespan.shutdown()
+
     def _end(self, number: int, _: object) -> None:
-        self.force_exit = self.should_exit  # a second signal ends it at once
+        self.force_exit = self.should_exit  # a second signal does not wait for open connections
         self.should_exit = True
         self.ended_by = self.ended_by or signal.Signals(number)
 

@@ -135,10 +135,14 @@ class Reader:
         return {"domain:example.org": "domain:127.0.0.1"}.get(word, "archive" if word in FOLDERS else word)
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "teia", *words]
-        return subprocess.run(
+        to = Path(words[-1]) if words[-2:-1] == (">",) else None
+        command = [sys.executable, "-m", "teia", *(words if to is None else words[:-2])]
+        done = subprocess.run(
             command, cwd=self._folder, env=self._environ, capture_output=True, text=True, timeout=100, check=False
         )
+        if to is not None:
+            (self._folder / to.name).write_text(done.stdout, "utf-8")
+        return done
 
     def start_and_stop(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Start a command that stays, wait until it says something, and stop it."""

@@ -75,10 +75,10 @@ def test_every_command_and_flag_is_documented() -> None:
 
 
 def command_lines(text: str) -> Iterator[list[str]]:
-    """The words of every command in the code blocks of a document; the rest of a pipe or redirection is left out."""
+    """The words of every command in the code blocks of a document, with `> FILE`; the rest of a pipe is left out."""
     blocks = re.findall(r"(?m)(?:^    .*\n)+", text) + re.findall(r"(?ms)^```\w*\n(.*?)^```", text)
     for line in "".join(blocks).replace("\\\n", " ").splitlines():
-        found = re.match(r" *(?:[A-Z_]+=\S+ )?(?:[\w./-]+/)?teia ((?:[a-z]|--)[^|>&#·]*)", line)
+        found = re.match(r" *(?:[A-Z_]+=\S+ )?(?:[\w./-]+/)?teia ((?:[a-z]|--)[^|>&#·]*(?:(?<= )> \S+)?)", line)
         if found is not None:
             try:
                 yield shlex.split(re.split(r"  +", found[1])[0])

@@ -1,14 +1,17 @@
-"""The token that `teia serve --token-out` writes for scripts."""
+"""The start of `teia serve`, and the token that `--token-out` writes for scripts."""
 
 from __future__ import annotations
 
+import os
+import signal
 import stat
 from pathlib import Path
 
 from teia.clock import WallClock
+from teia.store.root import open_root
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
-from teia.web.serve import SCRIPT_USER, write_token
+from teia.web.serve import SCRIPT_USER, serve, write_token
 from tests.web.conftest import QUICK
 
 
@@ -35,3 +38,23 @@ def test_a_token_of_a_user_may_have_the_same_name(tmp_path: Path) -> None:
     assert [accounts.find_token(secret) is not None for secret in (own, for_scripts)] == [True, True]
     assert written(accounts, tmp_path / "token") != for_scripts
     assert [accounts.find_token(secret) is not None for secret in (own, for_scripts)] == [True, False]
+
+
+def test_a_signal_ends_the_server_from_its_first_line_on(tmp_path: Path) -> None:
+    """A program that reads the address may end the server at once."""
+    lines: list[str] = []
+
+    def read(line: str) -> None:
+        lines.append(line)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def kill(*_: object) -> None:
+        raise AssertionError("the server does not handle SIGTERM yet")
+
+    before = signal.signal(signal.SIGTERM, kill)
+    try:
+        root = open_root(tmp_path / "data", create=True)
+        assert serve(root, WallClock(), "127.0.0.1", 0, (), None, read, crawls=False) is signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert lines[0].startswith("http://127.0.0.1:")
