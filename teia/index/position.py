@@ -34,7 +34,9 @@ def write_position(folder: Path, position: int) -> None:
 
 
 def documents_in(folder: Path) -> int:
-    """Count the pages of an index as of its last commit; 0 where there is none."""
+    """Count the pages of an index as of its last commit; 0 where there is none, or one of another version."""
+    if read_position(folder) is None:
+        return 0
     try:
         segments = json.loads((folder / META_FILE).read_bytes())["segments"]
         return sum(each["max_doc"] - (each["deletes"] or {}).get("num_deleted_docs", 0) for each in segments)
