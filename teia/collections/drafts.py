@@ -55,10 +55,11 @@ class SettingFault:
 
 @dataclass(frozen=True, slots=True)
 class DraftResult:
-    """Result of a draft: a configuration, or the errors in it."""
+    """Result of a draft: a configuration, or the errors in it; `sound` has defaults for the wrong settings."""
 
     config: Config | None
-    faults: tuple[SettingFault, ...] = ()
+    faults: tuple[SettingFault, ...]
+    sound: Config
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,9 @@ def check_draft(values: Mapping[str, Any], base: Config | None = None) -> DraftR
     faults += _check_name(config.collection.name) if base is None and NAME not in wrong else []
     faults += check_seeds(config.collection.seeds) if SEEDS not in wrong else []
     faults += _check_rules(config, before)
-    # Only if each setting is right by itself; the same error would be reported twice.
-    faults += _check_whole(config) if not faults else []
-    return DraftResult(None if faults else config, tuple(faults))
+    more, sound = _check_whole(_without(config, {fault.key for fault in faults}))
+    faults += more
+    return DraftResult(None if faults else config, tuple(faults), sound)
 
 
 def _check_setting(key: str, value: Any) -> list[SettingFault]:
@@ -181,17 +182,37 @@ def _rule_error(rule: str, *, is_include: bool, is_known: bool) -> str:
     return ""
 
 
-def _check_whole(config: Config) -> list[SettingFault]:
-    """Return the errors that only show in the whole configuration: dates, networks, a focus without words."""
+def _check_whole(config: Config) -> tuple[list[SettingFault], Config]:
+    """Return the errors that only show in the whole configuration (dates, networks …), and the rest of it.
+
+    A check ends at its first error: so a wrong setting gets its default, and the others are checked again.
+    """
+    faults = list[SettingFault]()
+    while fault := _first_fault(config):
+        faults.append(fault)
+        config, former = _without(config, {fault.key}), config
+        if config == former:  # no single setting is wrong
+            break
+    return faults, config
+
+
+def _first_fault(config: Config) -> SettingFault | None:
     try:
         check(config)
     except (ConfigError, UsageError) as error:
         if isinstance(error, WrongValue):
-            return [SettingFault(error.key, error.why)]
+            return SettingFault(error.key, error.why)
         # The others begin with the key of their setting.
-        key = next((key for key in keys_of(Config) if str(error).startswith(f"{key}:")), "")
-        return [SettingFault(key, error.message)]
-    return []
+        key = next((key for key in keys_of(Config) if re.match(rf"{re.escape(key)}\b", str(error))), "")
+        return SettingFault(key, error.message)
+    return None
+
+
+def _without(config: Config, keys: set[str]) -> Config:
+    """Return the configuration with the defaults of some settings."""
+    if not keys & keys_of(Config).keys():
+        return config
+    return read_tree(Config, {key: value_of(config, key) for key in keys_of(Config) if key not in keys})
 
 
 def restricted_settings(config: Config, before: Config | None = None) -> list[RestrictedSetting]:

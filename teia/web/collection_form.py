@@ -452,10 +452,11 @@ def judge_form(
     faults = [*unreadable, *draft.faults] if with_faults else []
     # Settings from the readable half of a form would mislead.
     config = draft.config if not unreadable else None
-    needs = [] if config is None else restricted_settings(config, before)
+    # Also beside errors, so that all wrong fields are marked at once.
+    needs = restricted_settings(draft.sound, before)
     problems = _problems(faults, form_rules(fields))
     # 2. Settings that an admin must decide, or that need the consent of a site's owner.
-    if visitor is not None and config is not None:
+    if visitor is not None:
         problems += _consent_problems(installation, visitor, fields, needs, collection)
     changes = [] if before is None or config is None else changes_between(before, config)
     return JudgedForm(collection, before, values, config, problems, needs, changes)

@@ -174,6 +174,20 @@ def test_nonsense_is_reported_beside_its_field_and_nothing_typed_is_lost(web: We
         assert web.installation.names() == ["main"]
 
 
+def test_all_wrong_fields_are_marked_at_the_first_submit(web: Web) -> None:
+    """Also those that are judged with others: the dates, the name in use, the approval, several texts of `more`."""
+    wrong = {
+        "name": "main", "seeds": "debian", "rule_value": ["diario.test", "(", ""], "max_pages": "many",
+        "start": "2026-11-21", "zone": "Mars/Base", "delay": "other", "delay_s": "0.5",
+        "more": '[fetch]\nallow_nets = ["10.0.0.0/40"]\nresolve = ["x"]',
+    }  # fmt: skip
+    answer = send(web, web.client(Role.ADMIN), **wrong)
+    assert answer.status_code == 400
+    assert faults(answer.text).keys() == {"name", "seeds", "rules", "max_pages", "zone", "consent", "more"}
+    assert 'data-rule-fault="2"' in answer.text
+    assert {"fetch.allow_nets", "fetch.resolve"} <= set(re.findall(r"fetch\.\w+(?=:)", unescape(answer.text)))
+
+
 WRONG_RULES = [
     ("regex", "(", "missing )"),
     ("regex", "(?!a)b", "uses look-ahead or look-behind; use two rules"),
