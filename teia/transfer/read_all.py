@@ -154,25 +154,27 @@ def _failed_seeds(root: Root, collection: str) -> list[str]:
 _PAGES = "kind NOT IN ('robots', 'probe')"
 
 
-_CRAWLING = """
+_BETWEEN_RUNS = """
 SELECT coalesce(sum(seconds), 0) FROM (
     SELECT date_diff('microsecond', min(started), max(ended)) / 1e6 AS seconds
-    FROM (SELECT started, ended FROM fetches) ASOF LEFT JOIN bounds ON started >= bounds.at GROUP BY bounds.at
+    FROM (SELECT started, ended FROM fetches) ASOF LEFT JOIN bounds ON started >= bounds.at
+    WHERE NOT bounds.is_run GROUP BY bounds.at
 )"""
 
 
 def _crawling_s(log: FetchLog, root: Root, collection: str) -> float:
-    """Return the time from the first to the last request of each run, in all, without the time between runs."""
+    """Return the duration of all runs, and the time from the first to the last request between two of them."""
     try:
         with CrawlReports(root.control) as reports:
             runs = reports.recorded_runs(collection, RUNS_KEPT)
     except StoreError:  # a folder without runs: its requests are taken as one
         runs = []
-    # Requests between two runs, of a crawl that keeps pages fresh, are counted like a run.
-    times_s = {at_s for _, _, began_s, seen_s, ended_s, _ in runs for at_s in (began_s, ended_s or seen_s)}
-    bounds = [(datetime.fromtimestamp(at_s, UTC),) for at_s in sorted({0.0, *times_s})]
-    log.add_table("bounds", ("at",), bounds)
-    return float(log.query(_CRAWLING).rows[0][0])
+    spans = [(began_s, ended_s or seen_s) for _, _, began_s, seen_s, ended_s, _ in runs]
+    # Requests between two runs are those of a crawl that keeps pages fresh.
+    bounds = {0.0: False} | {ended_s: False for _, ended_s in spans} | {began_s: True for began_s, _ in spans}
+    rows = [(datetime.fromtimestamp(at_s, UTC), is_run) for at_s, is_run in sorted(bounds.items())]
+    log.add_table("bounds", ("at", "is_run"), rows)
+    return float(sum(ended_s - began_s for began_s, ended_s in spans) + log.query(_BETWEEN_RUNS).rows[0][0])
 
 
 def idle_account(root: Root, collection: str) -> dict[str, Any]:

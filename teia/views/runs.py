@@ -62,8 +62,9 @@ class RunRecord:
 class RunSummary:
     """One run. `state` is `running` or the reason of its end; `bytes` were received, `archive_bytes` written.
 
-    `pages` are URLs whose last answer in the run was the page or 304; of these `new` were fetched for the first time
-    and `changed` differ from the capture before. `gone` were there before, `failed` are URLs without a usable answer.
+    `requests`, `pages` and `bytes` are the figures of these names (collections/figures.py). `available` are URLs whose
+    last answer in the run was the page or 304; of these `new` were fetched for the first time and `changed` differ from
+    the capture before. `gone` were there before, `failed` are URLs without a usable answer.
     """
 
     number: int
@@ -73,6 +74,7 @@ class RunSummary:
     seconds: float
     requests: int
     pages: int
+    available: int
     new: int
     changed: int
     gone: int
@@ -115,15 +117,14 @@ WITH of_run AS (
         hash(coalesce(text_digest, digest)) AS content,
         -- A 304 has no body, and the digest of nothing is no content of the page.
         coalesce(text_digest, digest) IS NOT NULL AND coalesce(status <> 304, true) AS has_content
-    FROM fetches ASOF LEFT JOIN runs ON fetches.started >= runs.began
-    WHERE kind NOT IN ('robots', 'probe') AND hash(url) % {slices} = {slice}
+    FROM fetches ASOF LEFT JOIN runs ON fetches.started >= runs.began WHERE hash(url) % {slices} = {slice}
 )"""
 _IN_RUNS = (
     _OF_RUN  # noqa: S608  # our own text
     + """, last AS (
     SELECT run, key, arg_max(there, started) AS there, arg_max(outcome, started) AS outcome,
         arg_max(content, started) FILTER (has_content AND there) AS content
-    FROM of_run GROUP BY run, key
+    FROM of_run WHERE kind NOT IN ('robots', 'probe') GROUP BY run, key
 ), compared AS (
     SELECT *, coalesce(max(there::INT) OVER before, 0) = 1 AS was_known, lag(there) OVER pages AS was_there,
         last_value(content IGNORE NULLS) OVER before AS content_before
@@ -157,7 +158,9 @@ FROM judged GROUP BY run
 _SIZES = (
     _OF_RUN
     + """
-SELECT run, count(*), sum(bytes), sum(coalesce(warc_length, 0)) FROM of_run GROUP BY run
+SELECT run, count(*), count(*) FILTER (kind NOT IN ('robots', 'probe') AND decoded_bytes > 0), sum(bytes),
+    sum(coalesce(warc_length, 0))
+FROM of_run GROUP BY run
 """
 )
 _LOG = _OF_RUN + " SELECT {columns} FROM of_run WHERE run = {run} ORDER BY started DESC LIMIT {limit}"  # noqa: S608  # our own text
@@ -213,7 +216,7 @@ def run_detail(root: Root, collection: str, number: int, now_s: float, part: Run
 def _summarize(source: Source, runs: Sequence[RunRecord], now_s: float) -> list[RunSummary]:
     _add_runs(source, runs)
     counts: dict[float, list[int]] = defaultdict(lambda: [0] * 5)
-    sizes: dict[float, list[int]] = defaultdict(lambda: [0] * 3)
+    sizes: dict[float, list[int]] = defaultdict(lambda: [0] * 4)
     for index, slices in _slices(source):
         for totals, sql in ((counts, _COUNTS), (sizes, _SIZES)):
             for number, *values in source.log.query(sql.format(slices=slices, slice=index)).rows:
@@ -246,8 +249,8 @@ def _until_s(run: RunRecord) -> float:
 
 
 def _summary(run: RunRecord, counts: Sequence[int], sizes: Sequence[int], now_s: float) -> RunSummary:
-    pages, new, changed, gone, failed = counts
-    requests, received, archived = sizes
+    available, new, changed, gone, failed = counts
+    requests, pages, received, archived = sizes
     return RunSummary(
         number=run.number,
         state=run.why or RUNNING,
@@ -256,6 +259,7 @@ def _summary(run: RunRecord, counts: Sequence[int], sizes: Sequence[int], now_s:
         seconds=round(max(0.0, (now_s if run.ended_s is None else run.ended_s) - run.began_s), 3),
         requests=requests,
         pages=pages,
+        available=available,
         new=new,
         changed=changed,
         gone=gone,
@@ -285,5 +289,4 @@ def _sql(runs: Sequence[RunRecord], number: int) -> str:
     began = {each.number: each.began_s for each in runs}
     later = [at for other, at in began.items() if other > number]
     until = f" AND started < '{iso_utc(min(later))}'" if later else ""
-    kinds = "kind NOT IN ('robots', 'probe')"
-    return f"SELECT * FROM fetches WHERE started >= '{iso_utc(began[number])}'{until} AND {kinds} ORDER BY started"  # noqa: S608
+    return f"SELECT * FROM fetches WHERE started >= '{iso_utc(began[number])}'{until} ORDER BY started"  # noqa: S608

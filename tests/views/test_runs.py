@@ -13,7 +13,9 @@ from teia.crawler.fetch_rows import fetch_log, write_log
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.fetchlog import FetchRow
 from teia.store.root import open_root
+from teia.transfer.read_all import idle_account
 from teia.views.runs import NoSuchRun, RunPart, run_detail, run_summaries
+from tests.crawler.crawled import Crawled
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 
 
@@ -36,16 +38,16 @@ def test_a_run_counts_what_is_new_changed_and_gone_since_the_run_before(
 
     root, now_s = open_root(tmp_path / "data"), WallClock().now_s()
     second, one = run_summaries(root, "main", now_s)
-    assert (one.number, one.state, one.requests, one.pages) == (1, "finished", 4, 4)
+    assert (one.number, one.state, one.requests, one.pages) == (1, "finished", 5, 4), "with robots.txt"
     assert (one.new, one.changed, one.gone, one.failed) == (4, 0, 0, 0)
-    assert (second.number, second.pages, second.new, second.gone) == (2, 4, 1, 1)
+    assert (second.number, second.available, second.new, second.gone) == (2, 4, 1, 1)
     changed = run_detail(root, "main", 2, now_s, RunPart.CHANGED)
     # The start page has one more link, and with it one more word.
     assert [each.url.rpartition("/")[2] for each in changed.rows] == ["", "other"]
     assert second.changed == 2
     (gone,) = run_detail(root, "main", 2, now_s, RunPart.GONE).rows
     assert (gone.outcome, gone.url.rpartition("/")[2]) == ("404", "gone")
-    assert len(run_detail(root, "main", 1, now_s).rows) == 4
+    assert len(run_detail(root, "main", 1, now_s).rows) == 5
     assert one.bytes > 0
     assert one.archive_bytes > 0
     with fetch_log(root, "main") as log:
@@ -58,6 +60,16 @@ def test_a_run_counts_what_is_new_changed_and_gone_since_the_run_before(
     assert run_detail(root, "main", 2, now_s, RunPart.CHANGED) == changed
     with pytest.raises(NoSuchRun, match="main has no run 7"):
         run_detail(root, "main", 7, now_s)
+
+
+def test_a_run_has_the_figures_of_the_summary_of_its_crawl(crawled: Crawled) -> None:
+    """`teia runs` had fewer requests and pages than the crawl: none for robots.txt, no redirects with a body."""
+    (run,), account = run_summaries(crawled.root, "main", WallClock().now_s()), idle_account(crawled.root, "main")
+    for key in ("requests", "pages", "bytes"):
+        assert getattr(run, key) == account[key] == crawled.summary[key], key
+    assert run.requests > run.pages > run.available == run.new
+    assert account["seconds"] == pytest.approx(run.seconds, abs=0.01)
+    assert account["seconds"] == pytest.approx(crawled.summary["seconds"], abs=1.0)
 
 
 def test_a_run_whose_process_died_ended_when_it_was_last_seen(tmp_path: Path) -> None:
@@ -90,7 +102,7 @@ def test_a_304_after_a_capture_is_no_change_though_its_row_has_the_digest_of_not
     with CrawlReports(root.control) as reports:
         for began_s in (100.0, 200.0, 300.0, 400.0, 500.0):
             reports.note_run("main", reports.begin_run("main", began_s), began_s + 50.0, "finished")
-    found = [(each.pages, each.new, each.changed) for each in reversed(run_summaries(root, "main", 600.0))]
+    found = [(each.available, each.new, each.changed) for each in reversed(run_summaries(root, "main", 600.0))]
     assert found == [(1, 1, 0), (1, 0, 0), (1, 0, 0), (1, 0, 0), (1, 0, 1)]
     assert run_detail(root, "main", 2, 600.0, RunPart.CHANGED).rows == ()
 

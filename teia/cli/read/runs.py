@@ -21,7 +21,7 @@ COLUMNS = (
     "state",
     "duration",
     "requests",
-    "pages",
+    "pages fetched",
     "new",
     "changed",
     "gone",

@@ -56,8 +56,8 @@ class Outcomes:
     rows: tuple[OutcomeRow, ...]
     notes: tuple[str, ...] = (
         Message(
-            "URLs are counted by the outcome of their last visit. Requests include repeats; URLs that were rejected"
-            " without a request (robots, dns) have none."
+            "URLs are counted by the outcome of their last visit. Requests include repeats, but none for robots.txt;"
+            " URLs that were rejected without a request (robots, dns) have none."
         ),
     )
 

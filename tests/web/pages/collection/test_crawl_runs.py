@@ -22,12 +22,12 @@ def test_runs_are_listed_with_their_changes_and_opened_with_their_log(web: Web) 
     record_run(web)
     page, twin = client.get("/c/main/runs").text, client.get("/api/v1/c/main/runs").json()
     (run,) = twin["runs"]
-    assert (run["number"], run["state"], run["seconds"], run["requests"], run["new"]) == (1, "finished", 7_200.0, 4, 4)
+    assert (run["number"], run["state"], run["seconds"], run["requests"], run["new"]) == (1, "finished", 7_200.0, 5, 4)
     assert "Run 1</a>" in page
     assert "Run again" in page
     log = client.get("/c/main/runs/1").text
     assert "fetched for the first time" in log
-    assert log.count('class="url"') == 4
+    assert log.count('class="url"') == 5, "with robots.txt"
     new = client.get("/api/v1/c/main/runs/1?part=new").json()
     assert len(new["detail"]["rows"]) == 4
     assert "None in this run." in client.get("/c/main/runs/1?part=gone").text
@@ -44,5 +44,5 @@ def test_a_later_run_counts_only_its_own_requests(web: Web) -> None:
     record_run(web)
     record_run(web, web.installation.clock.now_s())
     second, first = web.client(Role.VIEWER).get("/api/v1/c/main/runs").json()["runs"]
-    assert (second["requests"], second["new"], first["requests"]) == (0, 0, 4)
+    assert (second["requests"], second["new"], first["requests"]) == (0, 0, 5), "with robots.txt"
     assert "Changes by run" in web.client(Role.VIEWER).get("/c/main/runs").text
