@@ -34,6 +34,7 @@ from teia.errors import StoreError, TeiaError, UsageError
 from teia.frontier.cell.bulk import BulkSelection
 from teia.lib.closing import Closing
 from teia.lib.message import Message, decoded, encoded, message_code
+from teia.lib.undecodable import UNDECODABLE
 from teia.records import Command, Edit
 from teia.signals.websub import HubCall, HubVerdict
 from teia.sqlite import LIMIT_LOG, PUBLIC, back_up, copy_before, create_database, sqlite_errors
@@ -504,6 +505,6 @@ def _request(
     try:
         found = None if answer is None else msgspec.json.decode(answer, type=RequestAnswer)
         content = msgspec.json.decode(body, type=KINDS[kind])
-    except (msgspec.MsgspecError, TeiaError) as error:  # of another version; the other requests are read
+    except (*UNDECODABLE, TeiaError) as error:  # of another version; the other requests are read
         why = f"this version of teia cannot read the request: {error}"
     return Request(number, collection, content, who, requested_s, progress, found, done_s, why)

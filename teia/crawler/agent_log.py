@@ -18,6 +18,7 @@ import msgspec
 
 from teia.clock import Clock
 from teia.frontier.cell.connection import CellConnection
+from teia.lib.undecodable import UNDECODABLE
 from teia.records import AgentMessage, AgentRole
 
 PREFIX = "agent."
@@ -98,6 +99,6 @@ def read_events(frontier: CellConnection) -> list[AgentEvent]:
     for text in frontier.meta_under(PREFIX).values():
         try:
             found.append(msgspec.json.decode(text, type=AgentEvent))
-        except msgspec.MsgspecError:
+        except UNDECODABLE:
             continue
     return sorted(found, key=lambda event: (event.time_s, event.number))

@@ -27,7 +27,7 @@ from dataclasses import replace
 from functools import partial
 
 from teia.clock import Clock, real_clock
-from teia.crawler.child.messages import ReadResult, RenderedDocument, decode_result, encode_parts
+from teia.crawler.child.messages import ReadResult, RenderedDocument, encode_parts, result_of
 from teia.crawler.commit import CommitResult
 from teia.crawler.compiled_settings import CompiledSettings, other_user_agent
 from teia.crawler.own_timeouts import OwnTimeouts
@@ -535,25 +535,25 @@ class Crawler:
 
     def _handle_read(self, crawl: Crawl, visit: ActiveVisit, purpose: str, answer: bytes | LostAnswer) -> None:
         """Process a parse child's result; store a page unread as `parse_failed` if it crashed the children."""
-        if isinstance(answer, LostAnswer) and answer.reason == "closed":
+        result = result_of(answer)
+        if isinstance(result, LostAnswer) and result.reason == "closed":
             self._unread += 1
             crawl.forget(visit)
             return
-        if isinstance(answer, LostAnswer) and visit.static is not None and crawl.rendering is not None:
+        if isinstance(result, LostAnswer) and visit.static is not None and crawl.rendering is not None:
             crawl.rendering.note_read(visit, None)
             return
-        if isinstance(answer, LostAnswer):
+        if isinstance(result, LostAnswer):
             # A page that kills its child is stored unread. If even that fails, it is fetched again later.
             if purpose == "store":
-                visit.outcome, visit.detail = Outcome.SYSTEM, answer.reason
+                visit.outcome, visit.detail = Outcome.SYSTEM, result.reason
                 if visit.item.purpose == "robots":
                     self._learn_robots(crawl, visit, 0, b"")
                 self._conclude(crawl, visit)
             else:
-                visit.outcome, visit.detail = Outcome.PARSE_FAILED, answer.reason
+                visit.outcome, visit.detail = Outcome.PARSE_FAILED, result.reason
                 self._submit(crawl, visit, "store")
             return
-        result = decode_result(answer)
         if crawl.rendering is not None and visit.static is not None:
             crawl.rendering.note_read(visit, result)
         elif crawl.rendering is None or not self._may_render(visit, result) or not crawl.rendering.take(visit, result):

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import msgspec
 from isal import isal_zlib
 
+from teia.lib.undecodable import UNDECODABLE
+
 DIGEST_BYTES = 8
 MAX_TEXT_CHARS = 1_000_000
 """More of one page is not indexed; the archive has it all."""
@@ -67,8 +69,6 @@ class PackedEntry(NamedTuple):
 
 encode_entry = msgspec.msgpack.Encoder().encode
 decode_entry = msgspec.msgpack.Decoder(IndexEntry).decode
-_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError)
-"""Errors of `decode_entry`; the second for a text that is no UTF-8."""
 
 
 def pack_entry(entry: IndexEntry) -> bytes:
@@ -84,7 +84,7 @@ def open_packed(packed: bytes) -> PackedEntry | None:
     """Return the entry in some bytes beside them; None if they are none, such as those of an older version."""
     try:
         return PackedEntry(unpack_entry(packed), packed)
-    except (_IsalError, *_UNDECODABLE):
+    except (_IsalError, *UNDECODABLE):
         return None
 
 
@@ -92,7 +92,7 @@ def pack_encoded(encoded: bytes) -> PackedEntry | None:
     """Return the entry in the bytes of `encode_entry`, packed; None if there is none, or one that is too large."""
     try:
         entry = decode_entry(encoded)
-    except _UNDECODABLE:
+    except UNDECODABLE:
         return None
     packed: bytes = isal_zlib.compress(encoded, _LEVEL)
     return PackedEntry(entry, packed) if len(encoded) <= MAX_ENTRY_BYTES else None

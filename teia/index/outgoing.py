@@ -21,6 +21,7 @@ import msgspec
 
 from teia.durable import disk_errors
 from teia.index.anchors import MAX_TEXT_CHARS, MAX_TEXTS_PER_HOST, TargetText
+from teia.lib.undecodable import UNDECODABLE
 from teia.sqlite import open_derived, sqlite_errors, transaction
 
 FILE = "anchors-out.sqlite"
@@ -102,5 +103,5 @@ def read_spool(folder: Path) -> Iterator[tuple[Path, list[ReceivedText]]]:
     for path in sorted(folder.glob(f"[!.]*{SUFFIX}")):
         try:
             yield path, _decode(path.read_bytes())
-        except (OSError, msgspec.MsgspecError):
+        except (OSError, *UNDECODABLE):
             path.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from teia.clock import Clock
 from teia.config.sections import Config
 from teia.crawler.child import answer_reader
-from teia.crawler.child.messages import ReadTask, RenderedDocument, decode_result, encode_parts
+from teia.crawler.child.messages import ReadTask, RenderedDocument, encode_parts, result_of
 from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError
 from teia.frontier.tables.pages import VisitEntry
@@ -97,12 +97,11 @@ class Rereader:
             return None
         answered: asyncio.Future[bytes | LostAnswer] = asyncio.get_running_loop().create_future()
         self._pool.submit(*encode_parts(task), done=answered.set_result)
-        answer = await answered
+        result = result_of(await answered)
         self.read += 1
-        if isinstance(answer, LostAnswer):
+        if isinstance(result, LostAnswer) or not result.entry:
             return None
-        entry = decode_result(answer).entry
-        return pack_encoded(entry) if entry else None
+        return pack_encoded(result.entry)
 
     async def close(self) -> None:
         if self._pool is not None:

@@ -1,4 +1,4 @@
-"""Structures without any knowledge of the web: they import the standard library and numeric libraries, never teia.
+"""Structures without any knowledge of the web: they import the standard library and libraries of data, never teia.
 
     child_process   start, follow and end child processes; waits before they are started again
     closing         objects that a `with` block closes
@@ -11,6 +11,7 @@
     launch          program that gives another one its limits, and its end with its parent
     linearregex     regular expressions that no text makes slow
     message         sentences for people: a code with values, translated where they are read
+    undecodable     errors of bytes that a decoder cannot read
     work            progress of long work, counted where it is done
     topic           topic classifier, learnt from words and examples
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from teia.errors import TeiaError
+from teia.lib.undecodable import UNDECODABLE
 
 MAX_MESSAGE_BYTES = 64 * 2**20
 
@@ -107,7 +108,7 @@ class DevTools(asyncio.Protocol):
         for each in messages:
             try:
                 message = _decode(each)
-            except msgspec.MsgspecError:
+            except UNDECODABLE:
                 self.close()
                 return
             self._receive(message)

@@ -505,4 +505,7 @@ def _refers_to(record: ArchiveRecord) -> tuple[str, float] | None:
     uri, date = record.headers.get("warc-refers-to-target-uri"), record.headers.get("warc-refers-to-date")
     if record.kind != "revisit" or uri is None or date is None:
         return None
-    return _target(uri), from_iso(date)
+    try:
+        return _target(uri), from_iso(date)
+    except ValueError:
+        raise StoreError(f"{record.file}: the record at offset {record.offset} refers to a time that is none") from None

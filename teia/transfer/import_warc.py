@@ -19,7 +19,7 @@ import msgspec
 from isal import igzip_lib
 
 from teia.crawler.child import answer_reader
-from teia.crawler.child.messages import ReadResult, decode_result, encode_parts
+from teia.crawler.child.messages import ReadResult, encode_parts, result_of
 from teia.crawler.commit import CommitGroup
 from teia.crawler.links import field_of
 from teia.crawler.lookup import SAME_TIME_S
@@ -194,8 +194,7 @@ class _WarcImport:
         future: asyncio.Future[bytes | LostAnswer] = asyncio.get_running_loop().create_future()
         task = task_for(self.target.read_settings, purpose, item, fetched)
         self.pool.submit(*encode_parts(task), done=future.set_result)
-        answer = await future
-        return decode_result(answer) if isinstance(answer, bytes) else answer
+        return result_of(await future)
 
     # -- visits --------------------------------------------------------------------------------------------
 

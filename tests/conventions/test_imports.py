@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = (
     | {"teia": BELOW_CLUSTER | {"api"}}
     | {"web": BELOW_TOP, "lab": BELOW_TOP, "cli": BELOW_TOP | {"web", "lab"}, "__main__": {"cli"}}
 )
-LIB_MAY_USE = sys.stdlib_module_names | {"numpy", "rapidfuzz", "re2", "xxhash"}
+LIB_MAY_USE = sys.stdlib_module_names | {"msgspec", "numpy", "rapidfuzz", "re2", "xxhash"}  # msgspec: its errors
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "misc"}
 
 

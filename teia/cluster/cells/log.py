@@ -34,6 +34,7 @@ from teia.clock import Clock
 from teia.cluster.nats.wire import NoAnswer, Wire
 from teia.errors import ClusterError, DiskFull
 from teia.frontier.cell.journal import NEWEST_FORMAT
+from teia.lib.undecodable import UNDECODABLE
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -226,7 +227,7 @@ class CellLog:
     def _decode_record(self, seq: int, data: bytes) -> LogRecord:
         try:
             record = _decode(data)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise ClusterError(f"record {seq} of {self._subject('log')} cannot be read: {error}") from error
         if record.version != VERSION:
             raise ClusterError(

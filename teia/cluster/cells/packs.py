@@ -24,6 +24,7 @@ from isal import isal_zlib
 
 from teia.durable import disk_errors
 from teia.errors import ClusterError
+from teia.lib.undecodable import UNDECODABLE
 
 VERSION = 1
 PIECE_BYTES = 64 * 1024
@@ -149,7 +150,7 @@ def read_map(file: Path, sha256: bytes) -> FileMap:
         raise Damaged("its map is damaged")
     try:
         file_map = _decode(zlib.decompressobj().decompress(data, MAX_MAP_BYTES))
-    except (zlib.error, msgspec.MsgspecError) as error:
+    except (zlib.error, *UNDECODABLE) as error:
         raise Damaged(f"its map cannot be read ({error})") from error
     if file_map.version != VERSION:
         raise ClusterError(

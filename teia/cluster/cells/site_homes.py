@@ -23,6 +23,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.cell.split import split_cells
 from teia.frontier.queue.ledger import Ledger
+from teia.lib.undecodable import UNDECODABLE
 from teia.urls import cell_table, site_of, slot_of
 
 # First bytes of messages that are neither links nor a site. Signals are sent this way only while a node of the version
@@ -57,7 +58,7 @@ def decode_message(bulk: bytes) -> CellMessage:
         if bulk.startswith(FORWARDED):
             return _decode_forwarded(bulk[len(FORWARDED) :])
         return _decode_moved(bulk[len(SITE_MOVED) :])
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise ClusterError(f"a message of another cell about a site cannot be read: {error}") from error
 
 

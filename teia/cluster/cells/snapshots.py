@@ -39,6 +39,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CLUSTER
 from teia.frontier.cell.split import copy_cell, extract_slots
 from teia.frontier.page_sums import forget_sums
+from teia.lib.undecodable import UNDECODABLE
 from teia.store.root import CellFolder
 
 VERSION = 1
@@ -102,7 +103,7 @@ class Snapshots:
             return None
         try:
             pointer = msgspec.json.decode(data, type=Pointer)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise ClusterError(f"the pointer of cell {log.cell} cannot be read: {error}") from error
         if pointer.version != VERSION:
             raise ClusterError(

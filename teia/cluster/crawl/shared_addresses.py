@@ -38,6 +38,7 @@ from teia.cluster.members.session import NodeSession, NodeState
 from teia.cluster.nats.wire import NoAnswer, open_bucket
 from teia.errors import ClusterError
 from teia.frontier.queue.shared_addresses import MAX_SITES
+from teia.lib.undecodable import UNDECODABLE
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -464,7 +465,7 @@ class AddressLeases:
             return None, 0
         try:
             claim = msgspec.json.decode(entry.value or b"", type=AddressLease)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise ClusterError(f"the cluster's entry for {address} cannot be read: {error}") from error
         if claim.version != VERSION:
             raise ClusterError(

@@ -15,7 +15,7 @@ import msgspec
 
 from teia.clock import Clock
 from teia.cluster.nats.thread import LoopThread
-from teia.cluster.nats.wire import Wire
+from teia.cluster.nats.wire import Wire, decode_message
 from teia.crawler.sites.aliases import AliasBook
 from teia.frontier.cell.alias_evidence import ALIAS, AliasEvidence, AliasPair
 
@@ -66,7 +66,7 @@ class SharedAliases:
         """Take the aliases of other nodes, and tell them those that `book` has."""
         now, is_asked, is_changed = self._clock.ticks_s(), False, False
         while self._received:
-            message = msgspec.msgpack.decode(self._received.popleft(), type=AliasMessage)
+            message = decode_message(self._received.popleft(), AliasMessage)
             if message.node != self._name:
                 is_asked, is_changed = is_asked or message.asks, True
                 self._take(message, now)

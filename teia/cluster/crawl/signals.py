@@ -40,6 +40,7 @@ from teia.crawler.ownership import HostOwners
 from teia.crawler.signals_in.announcements import Announcements
 from teia.crawler.signals_in.indexnow import receive_uncounted
 from teia.errors import StoreError
+from teia.lib.undecodable import UNDECODABLE
 from teia.signals.announce import Announcement, AnnouncementInbox, open_inbox
 from teia.signals.indexnow import IndexNowKey, IndexNowKeys, IndexNowPing
 from teia.sqlite import sqlite_errors, transaction
@@ -285,7 +286,7 @@ class SignalExchange:
         except StoreError as error:
             _log.warning("signals of another node not stored: %s", error)
             return  # not answered: they are sent again
-        except msgspec.MsgspecError as error:  # answered: the next try would end the same
+        except UNDECODABLE as error:  # answered: the next try would end the same
             _log.warning("signals of another node cannot be read: %s", error)
         with contextlib.suppress(Exception):  # without an answer they are sent again
             await message.respond(b"")

@@ -26,7 +26,7 @@ from teia.clock import Clock
 from teia.cluster.crawl.ownership import ownership_of
 from teia.cluster.members.agreement import AgreedAction, Agreement
 from teia.cluster.nats.thread import LoopThread
-from teia.cluster.nats.wire import Wire
+from teia.cluster.nats.wire import Wire, decode_message
 from teia.collections.poll_requests import OpenCrawl
 from teia.crawler.signals_in.websub import judge_call
 from teia.frontier.cell.bulk import BulkSelection
@@ -152,12 +152,12 @@ class ClusterRequests:
         if action is not None and self.here is not None:
             await self.here.run_bulk(action.mark, action.selection)
         while self._questions:
-            question = msgspec.msgpack.decode(self._questions.popleft(), type=UrlQuestion)
+            question = decode_message(self._questions.popleft(), UrlQuestion)
             answer = await self._answer(question)
             if answer != UrlAnswer():
                 await self._publish(question.reply_to, answer)
         while self._answers:
-            await self._take(msgspec.msgpack.decode(self._answers.popleft(), type=UrlAnswer))
+            await self._take(decode_message(self._answers.popleft(), UrlAnswer))
         mark = action.mark if action is not None and self._waits_for_action else ""
         if (self._wanted or mark or self._calls) and self._clock.ticks_s() >= self._ask_at:
             self._ask_at = self._clock.ticks_s() + ASK_EVERY_S

@@ -25,6 +25,7 @@ from teia.config.sections import Config
 from teia.config.tree import flatten, read_tree
 from teia.errors import ClusterError
 from teia.frontier.cell.bulk import BulkSelection
+from teia.lib.undecodable import UNDECODABLE
 from teia.store.root import Root
 from teia.urls import cell_starts
 
@@ -113,7 +114,7 @@ async def agree_on_pace(wire: Wire, clock: Clock, session_s: float, replicas: in
     value = await _first_value(wire, clock, PACE, msgspec.json.encode(Pace.for_silence(session_s)), replicas)
     try:
         return msgspec.json.decode(value, type=Pace)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise ClusterError(f"the session settings of this cluster cannot be read: {error}") from error
 
 
@@ -225,7 +226,7 @@ def subject_of(name: str) -> str:
 def _read(name: str, value: bytes) -> Agreement:
     try:
         agreement = msgspec.json.decode(value, type=Agreement)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise ClusterError(f"the agreement on {name!r} cannot be read: {error}") from error
     if not FIRST_VERSION <= agreement.version <= VERSION:
         raise ClusterError(f"{name!r} was created by another version of teia; run the same version on all nodes")

@@ -35,6 +35,7 @@ from teia.cluster.members.instances import Instances
 from teia.cluster.nats.wire import NoAnswer, Wire
 from teia.errors import ClusterError
 from teia.frontier.cell.journal import STATEMENTS
+from teia.lib.undecodable import UNDECODABLE
 
 if TYPE_CHECKING:
     from nats.js.kv import KeyValue
@@ -470,5 +471,5 @@ encode = msgspec.json.Encoder().encode
 def decode(value: bytes) -> NodeState | None:
     try:
         return msgspec.json.decode(value, type=NodeState)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return None

@@ -17,8 +17,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from teia.clock import Clock
 from teia.errors import ClusterError, MissingComponent
+from teia.lib.undecodable import UNDECODABLE
 
 if TYPE_CHECKING:
     from nats.js import JetStreamContext
@@ -36,6 +39,8 @@ FAILURES_BEFORE_ANOTHER = 2
 
 Answer = TypeVar("Answer")
 _log = logging.getLogger(__name__)
+
+Struct = TypeVar("Struct", bound=msgspec.Struct)
 
 
 class NoAnswer(ClusterError):
@@ -190,6 +195,14 @@ async def connect(
     if refused.is_set():
         raise ClusterError(f"NATS at {shown} rejected this key; see --key")
     raise ClusterError(f"NATS at {shown} cannot be reached; check that it is running, and check --nats")
+
+
+def decode_message(octets: bytes, kind: type[Struct]) -> Struct:
+    """Decode a message of another node; ClusterError if it is something else."""
+    try:
+        return msgspec.msgpack.decode(octets, type=kind)
+    except UNDECODABLE as error:
+        raise ClusterError(f"a message of another node cannot be read: {error}") from error
 
 
 def _tls_context(ca: Path) -> ssl.SSLContext:

@@ -21,6 +21,7 @@ from teia.cluster.members.session import NodeState
 from teia.cluster.nats.wire import Wire, open_bucket
 from teia.cluster.placing.balance import CellTransfer
 from teia.errors import ClusterError
+from teia.lib.undecodable import UNDECODABLE
 
 if TYPE_CHECKING:
     from nats.js.kv import KeyValue
@@ -59,7 +60,7 @@ _encode = msgspec.json.Encoder().encode
 def _decode(value: bytes) -> RingDocument:
     try:
         ring = msgspec.json.decode(value, type=RingDocument)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise ClusterError(f"the cell placements of this cluster cannot be read: {error}") from error
     if ring.version != VERSION:
         raise ClusterError(

@@ -29,6 +29,7 @@ from teia.cluster.placing.countries import Countries, open_countries, place_name
 from teia.config.sections import PlacementSettings
 from teia.errors import ClusterError
 from teia.frontier.rules.site_rules import SiteRule, compile_site_rules
+from teia.lib.undecodable import UNDECODABLE
 
 _log = logging.getLogger(__name__)
 GEO, RTT, ISOLATED = "geo", "rtt", "isolated"
@@ -77,7 +78,7 @@ class SiteNote(msgspec.Struct, frozen=True, omit_defaults=True):
     def read(cls, text: str) -> SiteNote:
         try:
             return msgspec.json.decode(text, type=cls) if text else cls()
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise ClusterError(f"the data of a site cannot be read: {error}") from error
 
     @property

@@ -59,6 +59,7 @@ from teia.index.borrowed import BorrowedEntries, LackingPages
 from teia.index.outgoing import spool
 from teia.index.position import read_position
 from teia.indexer.ranks import link_copy, rank_file
+from teia.lib.undecodable import UNDECODABLE
 from teia.store.archive import archive_path
 from teia.store.root import CellFolder, Root
 
@@ -151,7 +152,7 @@ class IndexDataFetcher:
             raise ClusterError(f"{node} does not send {kind}: {answered.error}")
         try:
             return msgspec.msgpack.decode(answered.body, type=expected)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise ClusterError(f"the response of {node} cannot be read: {error}") from error
 
     # -- PageRank ------------------------------------------------------------------------------------------

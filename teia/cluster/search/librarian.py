@@ -33,6 +33,7 @@ from teia.cluster.search.messages import (
     ReadyCells,
 )
 from teia.errors import TeiaError
+from teia.lib.undecodable import UNDECODABLE
 from teia.store.root import open_root
 
 LINGER_S = 5.0
@@ -58,7 +59,7 @@ class Librarian:
             while line := await lines.readline():
                 try:
                     await self._update_cells(msgspec.json.decode(line, type=OwnedCells))
-                except (TeiaError, OSError, msgspec.MsgspecError) as error:
+                except (TeiaError, OSError, *UNDECODABLE) as error:
                     _log.warning("cells not opened for search: %s", error)
         finally:
             fetching.cancel()

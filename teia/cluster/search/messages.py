@@ -15,6 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from teia.errors import ClusterError
+from teia.lib.undecodable import UNDECODABLE
 
 VERSION = 3
 """Version of the messages; changes whenever a message or its content (wire_format.py) changes: test_messages.py."""
@@ -130,7 +131,7 @@ def decode(octets: bytes, kind: type[Message]) -> Message:
         message = msgspec.msgpack.decode(octets, type=kind)
         if message.version == VERSION:
             return message
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         # Of this version and yet unreadable: damaged, not foreign.
         if _stamp(octets).version == VERSION:
             raise ClusterError(f"a search message cannot be read: {error}") from error
@@ -140,7 +141,7 @@ def decode(octets: bytes, kind: type[Message]) -> Message:
 def _stamp(octets: bytes) -> _Stamp:
     try:
         return msgspec.msgpack.decode(octets, type=_Stamp)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return _Stamp(VERSION)
 
 

@@ -33,6 +33,7 @@ from teia.config.sections import Config
 from teia.indexer.keep_process import IndexerProcess
 from teia.lib.child_process import PIPE, ChildProcess
 from teia.lib.entry_points import command_of
+from teia.lib.undecodable import UNDECODABLE
 from teia.store.root import Root
 
 REPORT_S = 2.0
@@ -60,7 +61,7 @@ def read_librarian_settings(root: Root, collection: str) -> LibrarianSettings | 
     """Return the addresses of the cluster whose node runs in this folder; None if none does."""
     try:
         settings = msgspec.json.decode(librarian_file(root, collection).read_bytes(), type=LibrarianSettings)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *UNDECODABLE):
         return None
     return None if root.lock_holder() is None else settings
 
@@ -100,7 +101,7 @@ class NodeIndex:
 
     async def _listen(self, process: ChildProcess) -> None:
         async for line in process.lines(MAX_LINE_BYTES):
-            with contextlib.suppress(msgspec.MsgspecError):
+            with contextlib.suppress(*UNDECODABLE):
                 self._ready = frozenset(msgspec.json.decode(line, type=ReadyCells).ready)
                 self._has_changed.set()
         # The process has ended: waiting for it would be in vain.

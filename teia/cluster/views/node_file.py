@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from teia.clock import Clock, from_iso, iso_utc
 from teia.cluster.views.single_machine import SingleMachine
 from teia.cluster.views.view import CellView, ClusterSource, ClusterView, ExchangeView, MoveView, NodeView
+from teia.lib.undecodable import UNDECODABLE
 from teia.store.root import Root
 from teia.urls import cell_range
 
@@ -54,7 +55,7 @@ class NodeFileReader:
 
         try:
             stored = msgspec.json.decode((self.root.path / FILE).read_bytes(), type=ClusterView)
-        except (OSError, msgspec.MsgspecError):
+        except (OSError, *UNDECODABLE):
             return self.alone.view()
         # Old, but a process still holds the folder: the node is busy, not gone.
         if self.clock.now_s() - from_iso(stored.time) <= STALE_S or self.root.lock_holder() is not None:

@@ -39,6 +39,7 @@ from teia.errors import ConfigError, CorruptFile, StoreError, WrongValue
 from teia.frontier.cell.schema import AS_SITEMAP, BY_REQUISITE, BY_SITEMAP
 from teia.frontier.queue.order import NO_KIND, TOP_SCORE, Hint
 from teia.lib.topic import MAX_TEXT_CHARS, SCALE, TopicModel, learn_topic, stems
+from teia.lib.undecodable import UNDECODABLE
 from teia.parse.children.child import Job
 from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.parse.headers import parse_head
@@ -170,7 +171,7 @@ def _load(path: Path) -> LearntTopic | None:
         data = path.read_bytes()
     try:
         return msgspec.json.decode(data, type=LearntTopic)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise CorruptFile(path, f"{error}; delete it to train the topic again") from error
 
 

@@ -18,6 +18,8 @@ import msgspec
 
 from teia.config.sections import ArchiveSettings, LimitSettings, ParseSettings, ScopeSettings
 from teia.frontier.queue.order import TOP_SCORE
+from teia.lib.undecodable import UNDECODABLE
+from teia.parse.children.pool import LostAnswer
 
 
 class ReadTask(msgspec.Struct, array_like=True, gc=False):
@@ -289,6 +291,17 @@ decode_task = msgspec.msgpack.Decoder(ReadTask).decode
 decode_parsed = msgspec.msgpack.Decoder(ParsedBody).decode
 decode_settings = msgspec.msgpack.Decoder(ReadSettings).decode
 decode_result = msgspec.msgpack.Decoder(ReadResult).decode
+
+
+def result_of(answer: bytes | LostAnswer) -> ReadResult | LostAnswer:
+    """Return the result in a child's answer. One that cannot be read is lost: a page took the child over."""
+    if isinstance(answer, LostAnswer):
+        return answer
+    try:
+        return decode_result(answer)
+    except UNDECODABLE as error:
+        return LostAnswer(f"its answer cannot be read: {error}")
+
 
 _NO_BYTES = encode(b"")
 # Header of a msgpack byte string: its type (bin 32) and its length.

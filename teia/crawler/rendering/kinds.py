@@ -21,6 +21,8 @@ from enum import IntEnum
 
 import msgspec
 
+from teia.lib.undecodable import UNDECODABLE
+
 CLEAR = 20
 BARREN = 3
 SAME_SCRIPTS = 2
@@ -128,7 +130,7 @@ def decode_kind(record: bytes) -> RenderKind | None:
     """Return a stored kind; None if another version wrote it, so that it is learnt again."""
     try:
         return _decode(record)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return None
 
 

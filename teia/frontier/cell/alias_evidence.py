@@ -23,6 +23,7 @@ from teia.frontier.cell.connection import CellConnection
 from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_QUEUED
 from teia.frontier.tables import hosts, pages
+from teia.lib.undecodable import UNDECODABLE
 from teia.records import Outcome
 from teia.urls import key_of, site_of, slot_of
 
@@ -113,7 +114,7 @@ def _pairs_where(cell: FrontierCell, condition: str, *values: int | str) -> Iter
     for host, other, since_s, state, checked_s, checking_s, evidence in rows:
         try:
             yield AliasPair(host, other, since_s, state, checked_s, checking_s, _decode(evidence))
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise CorruptFile(cell.path, f"evidence of {host} cannot be read: {error}") from error
 
 

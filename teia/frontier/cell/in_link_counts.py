@@ -23,6 +23,7 @@ from teia.errors import CorruptFile
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CellConnection, RowKey
 from teia.frontier.cell.rows import FoundUrl
+from teia.lib.undecodable import UNDECODABLE
 
 Targets = Mapping[str, Iterable[int]]
 """Keys of URLs by their host."""
@@ -54,7 +55,7 @@ def unpack(cell: FrontierCell, row: bytes) -> dict[int, str]:
     try:
         named = _decode(row)
         return {key: host for host, keys in named for key in array("q", keys)}
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (*UNDECODABLE, ValueError) as error:
         raise CorruptFile(cell.path, f"the links of a page cannot be read: {error}") from error
 
 

@@ -27,7 +27,8 @@ import msgspec
 
 from teia.errors import ClusterError
 from teia.frontier.cell.old_names import NEW_NAMES_FORMAT, OLD_VERSION, TO_NEW, TO_OLD, translate_statement
-from teia.frontier.cell.row_changes import DELETE_SLOTS, RowRecorder, RowWriter
+from teia.frontier.cell.row_changes import DELETE_SLOTS, UNFIT, RowRecorder, RowWriter
+from teia.lib.undecodable import UNDECODABLE
 
 STATEMENTS = 1
 NEWEST_FORMAT = NEW_NAMES_FORMAT
@@ -240,7 +241,7 @@ def _without_triggers(_action: int, _1: str | None, _2: str | None, _database: s
 def _format_of(seq: int, changes: bytes) -> int:
     try:
         format_ = msgspec.msgpack.decode(_parts(changes)[0], type=int)
-    except (msgspec.MsgspecError, IndexError) as error:
+    except (*UNDECODABLE, IndexError) as error:
         raise ClusterError(f"the changes of record {seq} cannot be read: {error}") from error
     if not STATEMENTS <= format_ <= NEWEST_FORMAT:
         raise ClusterError(
@@ -253,7 +254,7 @@ def _format_of(seq: int, changes: bytes) -> int:
 def _apply_statements(db: RecordingConnection, seq: int, changes: bytes) -> None:
     try:
         _, tables, statements, done = _decode(changes)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise ClusterError(f"the changes of record {seq} cannot be read: {error}") from error
     if tables != OLD_VERSION:
         raise ClusterError(
@@ -264,10 +265,15 @@ def _apply_statements(db: RecordingConnection, seq: int, changes: bytes) -> None
     for sql in statements:
         if not sql.lstrip()[:9].upper().startswith(_CHANGES):
             raise ClusterError(f"record {seq} contains `{sql.strip()[:60]}`, which is not a change of a cell")
-    for number, rows in done:
-        sql = translate_statement(TO_NEW, statements[number])
-        for row in rows:
-            db.execute_unrecorded(sql, row)
+    try:
+        for number, rows in done:
+            sql = translate_statement(TO_NEW, statements[number])
+            for row in rows:
+                db.execute_unrecorded(sql, row)
+    except (IndexError, sqlite3.OperationalError, *UNFIT) as error:
+        if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+            raise  # of the disk, not of the statement
+        raise ClusterError(f"the changes of record {seq} cannot be applied: {error}") from error
 
 
 def note_seq(db: RecordingConnection, seq: int) -> None:

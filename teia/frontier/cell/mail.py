@@ -16,6 +16,7 @@ from teia.errors import ClusterError, CorruptFile
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.queue.order import Hint
+from teia.lib.undecodable import UNDECODABLE
 
 BULK_URLS = 1_000
 """Greatest number of links in one message between nodes."""
@@ -58,7 +59,7 @@ def decode_links(bulk: bytes) -> list[FoundUrl]:
     """Return the links that another node's cell sent."""
     try:
         return [FoundUrl(*fields) for fields in _decode(bulk)]
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise ClusterError(f"links from another cell cannot be read: {error}") from error
 
 
@@ -67,7 +68,7 @@ def pending(cell: FrontierCell) -> Iterator[tuple[int, int, list[FoundUrl]]]:
     for seq, to_cell, bulk in cell.db.execute("SELECT seq, to_cell, bulk FROM outbox ORDER BY seq").fetchall():
         try:
             yield seq, to_cell, [FoundUrl(*fields) for fields in _decode(bulk)]
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise CorruptFile(cell.path, f"links {seq} for cell {to_cell} cannot be read: {error}") from error
 
 

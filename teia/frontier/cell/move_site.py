@@ -30,6 +30,7 @@ from teia.frontier.cell.mail import BULK_BYTES
 from teia.frontier.cell.old_names import NEW_NAMES_FORMAT, OLD_VERSION, TO_NEW, TO_OLD, translate_tables
 from teia.frontier.cell.schema import LANE_REFRESH
 from teia.frontier.cell.schema import VERSION as TABLES_VERSION
+from teia.lib.undecodable import UNDECODABLE
 from teia.urls import site_of, slot_of
 
 VERSION = 1
@@ -99,7 +100,7 @@ def decode_part(bulk: bytes) -> SiteRows:
     try:
         unpacker = zlib.decompressobj()
         part = _decode(unpacker.decompress(bulk[len(MARK) :], MAX_PART_BYTES))
-    except (zlib.error, msgspec.MsgspecError) as error:
+    except (zlib.error, *UNDECODABLE) as error:
         raise ClusterError(f"a site from another cell cannot be read: {error}") from error
     if part.version == VERSION and part.tables == OLD_VERSION:
         return msgspec.structs.replace(part, tables=TABLES_VERSION, rows=translate_tables(TO_NEW, part.rows))

@@ -29,8 +29,14 @@ import msgspec
 
 from teia.errors import ClusterError
 from teia.frontier.cell.old_names import NEW_NAMES_FORMAT, TO_NEW, TO_OLD, translate_group
+from teia.lib.undecodable import UNDECODABLE
 
 DELETE_SLOTS = 'DELETE FROM "{}" WHERE slot >= ? AND slot < ?'
+UNFIT = (
+    sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.IntegrityError, sqlite3.DataError, OverflowError
+)  # fmt: skip
+"""Errors of values that do not fit the tables; those of the disk are others."""
+
 _ALL = -1
 """Mask of a row that is new, replaced or deleted; of an updated row the mask has a bit for each changed column."""
 
@@ -195,7 +201,7 @@ class RowWriter:
                 width = len(self._tables[table].key) if kind == "set" else 0
                 for row in rows:
                     self._execute(sql, row[width:] + row[:width])
-        except (msgspec.MsgspecError, sqlite3.ProgrammingError, OverflowError) as error:
+        except (*UNDECODABLE, *UNFIT) as error:
             raise ClusterError(f"the changes of record {seq} cannot be read: {error}") from error
         except _UnknownError as error:
             raise ClusterError(f"record {seq} was written by a newer teia: {error}; upgrade this node") from error

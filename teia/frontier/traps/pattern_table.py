@@ -100,7 +100,7 @@ class HostPatterns:
     # -- on disk -------------------------------------------------------------------------------------------
 
     def load(self, cell: CellConnection) -> None:
-        """Read the committed patterns; an unreadable row raises msgspec.MsgspecError or ValueError."""
+        """Read the committed patterns; an unreadable row raises one of UNDECODABLE or a ValueError."""
         sql = f"SELECT {_NAMES}, counts FROM patterns WHERE slot = ? AND host_id = ? ORDER BY number"  # noqa: S608  # our own names
         for *values, counts in cell.db.execute(sql, (self.slot, self.host_id)):
             of_all, of_tries, recent = _decode(counts)

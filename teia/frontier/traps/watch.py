@@ -20,8 +20,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from teia.errors import CorruptFile
 from teia.frontier.cell import trails
 from teia.frontier.cell.cell import DISCOVERY, FrontierCell, PlacedLink
@@ -48,6 +46,7 @@ from teia.frontier.traps.detector import (
 from teia.frontier.traps.pattern_table import HostPatterns
 from teia.frontier.traps.patterns import FAR, REPEATS, is_variant, pattern_of, years_away
 from teia.frontier.traps.spellings import plain_of
+from teia.lib.undecodable import UNDECODABLE
 from teia.records import Outcome
 from teia.urls import key_of, site_of, slot_of
 
@@ -104,7 +103,7 @@ class TrapWatch:
             known = self._hosts[host_id] = HostPatterns(host, host_id, slot_of(site_of(host)))
             try:
                 known.load(self._cell)
-            except (msgspec.MsgspecError, ValueError, TypeError) as error:
+            except (*UNDECODABLE, ValueError, TypeError) as error:
                 raise CorruptFile(self._cell.path, f"the patterns of {host} cannot be read: {error}") from error
         return known
 

@@ -17,6 +17,7 @@ import msgspec
 from teia.errors import IndexFailure
 from teia.index.elsewhere import Extent
 from teia.index.entry import IndexEntry, unpack_entry
+from teia.lib.undecodable import UNDECODABLE
 from teia.search.query.tree import ExactText
 from teia.search.rank.plan import Plan
 from teia.search.rank.statistics import TermKey
@@ -151,7 +152,7 @@ def decode_reply(kind: type[Value], octets: bytes) -> Value:
     """Decode an answer of a type; raise IndexFailure if it is invalid."""
     try:
         return msgspec.msgpack.decode(octets, type=kind)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise IndexFailure(
             f"its response cannot be read ({error}); run the same version of teia on all nodes"
         ) from error

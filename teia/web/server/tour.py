@@ -7,6 +7,7 @@ from contextlib import suppress
 import msgspec
 
 from teia.durable import write_atomically
+from teia.lib.undecodable import UNDECODABLE
 from teia.store.root import Root
 
 FILE = "tour.json"
@@ -26,6 +27,6 @@ def write_tour(root: Root, tour: Tour) -> None:
 
 def read_tour(root: Root) -> Tour | None:
     """Return the tour of a folder; None if it is no demonstration."""
-    with suppress(OSError, msgspec.DecodeError):
+    with suppress(OSError, *UNDECODABLE):
         return msgspec.json.decode((root.path / FILE).read_bytes(), type=Tour)
     return None

@@ -18,6 +18,7 @@ from teia.durable import write_atomically
 from teia.errors import TeiaError
 from teia.lib.copy_fields import copy_fields
 from teia.lib.message import decoded, encoded
+from teia.lib.undecodable import UNDECODABLE
 from teia.views.reports.source import open_source
 from teia.web.access.roles import Role
 from teia.web.charts.scales import Point, axis_limits
@@ -164,7 +165,7 @@ def _report_path(installation: Installation, collection: str) -> Path:
 def _load_stored(installation: Installation, collection: str) -> None:
     from teia.views.reports.freshness import FreshnessReport
 
-    with suppress(OSError, msgspec.DecodeError):
+    with suppress(OSError, *UNDECODABLE):
         text = _report_path(installation, collection).read_bytes()
         time_s, found = msgspec.json.decode(text, type=tuple[float, FreshnessReport])
         found = replace(found, notes=tuple(map(decoded, found.notes)))
