@@ -4,8 +4,9 @@
 
 Every batch is one commit per cell, as in the crawler. Three quarters of a batch's links go to 64 hosts, like those of
 64 pages, the rest to any host. `--known 0.8` makes four of five links repeat a known URL. Rates are of the whole run
-and of its last tenth, when the cells are full; generating the links is not counted. Ten million URLs in four cells
-(--urls 10000000 --cells 4 --hosts 20000) take some minutes and 2 GB of disk.
+and of its last tenth, when the cells are full; generating the links is not counted. `growth` has the cost of the last
+tenth at four numbers of URLs in each power of ten; they are printed as the cells reach them. Ten million URLs in four
+cells (--urls 10000000 --cells 4 --hosts 20000) take some minutes and 2 GB of disk.
 
 Then the cells are opened again, as after a restart. `reopen_s` is the time until all hosts with work are in the
 schedule. `dispatch_us` is the cost of one request: its share of filling a host's buffer from the disk, and its place in
@@ -19,11 +20,13 @@ import argparse
 import json
 import random
 import resource
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import NamedTuple
 
 from teia.config.sections import CourtesySettings
 from teia.frontier.cell.cell import FrontierCell
@@ -39,6 +42,9 @@ BIG_HOST = "www.enorme.test"
 BUFFER = 64
 SAMPLED = 2_000
 """Number of hosts whose buffers are filled."""
+
+FIRST_MARK = 100_000
+MARKS_A_DECADE = 4
 
 
 class Links:
@@ -79,11 +85,32 @@ def bytes_written() -> int:
     return int(dict(line.split(": ") for line in lines)["write_bytes"])
 
 
+class Batch(NamedTuple):
+    """The cost of one batch of links."""
+
+    seconds: float
+    cpu_s: float
+    written: int
+    """Bytes that this process had written by its end."""
+
+
+def cost_of(batches: list[Batch], links: int) -> dict[str, object]:
+    """Return the cost of successive batches of so many links each, and the memory now."""
+    number = links * len(batches)
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return {
+        "links_per_s": round(number / sum(each.seconds for each in batches)),
+        "cpu_us_a_link": round(1e6 * sum(each.cpu_s for each in batches) / number, 1),
+        "bytes_written_a_link": round((batches[-1].written - batches[0].written) / number),
+        "rss_mb": round(pages * resource.getpagesize() / 2**20),
+    }
+
+
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
     links = Links(options.hosts, options.known, options.seed)
     starts = cell_starts(options.cells)
-    spent: list[tuple[int, float]] = []
-    cpu_s = 0.0
+    spent: list[Batch] = []
+    growth: list[dict[str, object]] = []
     written_before = bytes_written()
     with ExitStack() as stack:
         paths = [folder / f"frontier{number}.sqlite" for number in range(options.cells)]
@@ -95,23 +122,25 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
             for number, part in parts:
                 with cells[number].transaction():
                     cells[number].add_links(part, START_S)
-            spent.append((options.batch, time.perf_counter() - started_s))
-            cpu_s += time.process_time() - cpu_before_s
+            spent.append(Batch(time.perf_counter() - started_s, time.process_time() - cpu_before_s, bytes_written()))
             known = sum(cell.known for cell in cells)
+            if known >= FIRST_MARK * 10 ** (len(growth) / MARKS_A_DECADE):
+                growth.append({"urls": known, **cost_of(spent[len(spent) * 9 // 10 :], options.batch)})
+                print(json.dumps(growth[-1]), file=sys.stderr)
         if options.big_host:
             known += fill_one_host(cells, starts, options.big_host)
-    last = spent[-max(1, len(spent) // 10) :]
     return {
         "urls": known,
         "cells": options.cells,
         "batch": options.batch,
         "known_share": options.known,
-        "links_per_s": round(sum(n for n, _ in spent) / sum(s for _, s in spent)),
-        "links_per_s_at_the_end": round(sum(n for n, _ in last) / sum(s for _, s in last)),
-        "cpu_us_a_link": round(cpu_s / sum(n for n, _ in spent) * 1e6, 1),
-        "longest_commit_ms": round(max(s for _, s in spent) * 1e3, 1),
+        "links_per_s": round(options.batch * len(spent) / sum(each.seconds for each in spent)),
+        "links_per_s_at_the_end": cost_of(spent[len(spent) * 9 // 10 :], options.batch)["links_per_s"],
+        "cpu_us_a_link": round(1e6 * sum(each.cpu_s for each in spent) / (options.batch * len(spent)), 1),
+        "longest_commit_ms": round(max(each.seconds for each in spent) * 1e3, 1),
         "bytes_a_url": round(sum(path.stat().st_size for path in paths) / known, 1),
-        "bytes_written_a_link": round((bytes_written() - written_before) / sum(n for n, _ in spent)),
+        "bytes_written_a_link": round((bytes_written() - written_before) / (options.batch * len(spent))),
+        "growth": growth,
         **reopen(paths),
         "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }

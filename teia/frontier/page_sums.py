@@ -21,11 +21,12 @@ import os
 import sqlite3
 import struct
 import sys
-import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+
+from isal import isal_zlib
 
 from teia.durable import disk_errors, temporary_name
 from teia.sqlite import shrink_log
@@ -56,21 +57,25 @@ def shrink_summed_log(db: sqlite3.Connection, database: Path, wait_s: float = 0.
     Checksums that cannot be written are given up: better none than wrong ones.
     """
     pages, size = _pages_in_log(database), _page_size(database)
-    has_sums = _is_for(sums_path(database), size)
-    if has_sums and pages:
+    sums = _sums_of(database) if _is_for(sums_path(database), size) else None
+    if sums is not None and pages:
+        sums.extend([UNKNOWN] * (max(pages) - len(sums)))
+        for number in pages:
+            sums[number - 1] = UNKNOWN
         try:
-            _write_sums(database, dict.fromkeys(pages, UNKNOWN), is_synced=True)
+            _write_sums(database, sums, is_synced=True)
         except OSError:
             forget_sums(database)
     if not shrink_log(db, wait_s) or not size:
         return
     with suppress(OSError):
-        if not has_sums:
+        if sums is None:
             sum_all(database)
         else:
             # Not those of this log alone: of an earlier one that a reader held back, the sums are unknown too.
-            pages.update(_unknown_pages(database))
-            _write_sums(database, {number: _sum(page) for number, page in _read(database, sorted(pages), size)})
+            for number, page in _read(database, _unknown_pages(sums), size):
+                sums[number - 1] = _sum(page)
+            _write_sums(database, sums)
 
 
 def sum_all(database: Path) -> None:
@@ -81,9 +86,8 @@ def sum_all(database: Path) -> None:
     size = _page_size(database)
     numbers = range(1, database.stat().st_size // size + 1)
     sums = array("I", (_sum(page) for _, page in _read(database, numbers, size)))
-    _swap(sums)
     temporary = temporary_name(sums_path(database))
-    temporary.write_bytes(_HEADER.pack(_MAGIC, size) + sums.tobytes())
+    temporary.write_bytes(_HEADER.pack(_MAGIC, size) + _encoded(sums))
     temporary.replace(sums_path(database))
 
 
@@ -122,14 +126,14 @@ def _is_damaged(database: Path, number: int, size: int) -> bool:
 
 
 def _sum(page: bytes) -> int:
-    return zlib.crc32(page) or 1  # 0 means unknown
+    return isal_zlib.crc32(page) or 1  # 0 means unknown
 
 
-def _write_sums(database: Path, sums: dict[int, int], *, is_synced: bool = False) -> None:
+def _write_sums(database: Path, sums: array[int], *, is_synced: bool = False) -> None:
+    """Write all checksums over those in the file; together, because one write for each took longer than the move."""
     descriptor = os.open(sums_path(database), os.O_WRONLY | os.O_CLOEXEC)
     try:
-        for number, value in sums.items():
-            os.pwrite(descriptor, _SUM.pack(value), _HEADER.size + _SUM.size * (number - 1))
+        os.pwrite(descriptor, _encoded(sums), _HEADER.size)
         if is_synced:
             os.fdatasync(descriptor)
     finally:
@@ -144,23 +148,29 @@ def _sums_of(database: Path) -> array[int]:
             return array("I")
         data = path.read_bytes()[_HEADER.size :]
     sums = array("I", data[: len(data) // _SUM.size * _SUM.size])
-    _swap(sums)
+    if sys.byteorder == "big":
+        sums.byteswap()
     return sums
 
 
-def _unknown_pages(database: Path) -> Iterator[int]:
-    """Yield the numbers of the pages whose checksums are unknown; few are, so the others are skipped together."""
-    data, unknown = sums_path(database).read_bytes()[_HEADER.size :], _SUM.pack(UNKNOWN)
+def _encoded(sums: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        sums = sums[:]
+        sums.byteswap()
+    return sums.tobytes()
+
+
+def _unknown_pages(sums: array[int]) -> list[int]:
+    """Return the numbers of the pages whose checksums are unknown; few are, so the others are skipped together."""
+    data, unknown, found = sums.tobytes(), bytes(sums.itemsize), []
     at = data.find(unknown)
     while at >= 0:
-        if at % _SUM.size == 0:
-            yield at // _SUM.size + 1
-        at = data.find(unknown, at + 1)
-
-
-def _swap(sums: array[int]) -> None:
-    if sys.byteorder == "big":
-        sums.byteswap()
+        # Zeros at the end of one sum and at the beginning of the next are no sum.
+        number, within = divmod(at, sums.itemsize)
+        if not within:
+            found.append(number + 1)
+        at = data.find(unknown, at + (sums.itemsize - within))
+    return found
 
 
 def _is_for(path: Path, page_size: int) -> bool:
@@ -193,11 +203,14 @@ def _pages_in_log(database: Path) -> set[int]:
         head = file.read(_WAL_HEADER)
         if len(head) < _WAL_HEADER:
             return found
-        size, salt, at = int.from_bytes(head[8:12], "big"), head[16:24], _WAL_HEADER
-        descriptor = file.fileno()
-        while len(frame := os.pread(descriptor, _FRAME_HEADER, at)) == _FRAME_HEADER and frame[8:16] == salt:
-            found.add(int.from_bytes(frame[:4], "big"))
-            at += _FRAME_HEADER + size
+        size, salt = int.from_bytes(head[8:12], "big"), head[16:24]
+        # Of a frame: the number of its page, four bytes, the salt; then checksums and the page.
+        frame = struct.Struct(f">I4x8s{_FRAME_HEADER - 16 + size}x")
+        while data := file.read(frame.size * _AT_ONCE):
+            for number, frame_salt in frame.iter_unpack(data[: len(data) // frame.size * frame.size]):
+                if frame_salt != salt:
+                    return found
+                found.add(number)
     return found
 
 
