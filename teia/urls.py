@@ -291,6 +291,9 @@ def _suffixes(is_encoded: bool) -> PublicSuffixList:
 
 def is_address(host: str) -> bool:
     """Tell whether a canonical host is an address rather than a name."""
+    # Most names end in a letter; an exception for each would take longer than all else that is done with it.
+    if ":" not in host and not host[-1:].isdecimal():
+        return False
     try:
         ip_address(host.strip("[]"))
     except ValueError:

@@ -728,6 +728,8 @@ class Committer:
     def _load_host(self, queue: HostQueue, result: CommitResult) -> None:
         """Read the knowledge of earlier runs about a host: its cost, its robots.txt, its soft 404s."""
         frontier = self.cells[queue.cell].frontier
+        if queue.host_id in frontier.new_hosts:
+            return
         row = find_host(frontier, queue.host_id)
         if row is not None:
             result.usage.append((queue, row.requests, row.bytes))

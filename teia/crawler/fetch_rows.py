@@ -156,7 +156,7 @@ def _roll_out_some(frontier: FrontierCell, folder: Path) -> None:
     from teia.store.parquet import write_parquet
 
     rows, serial = pending_log.read(frontier, ROLL_OUT_ROWS), pending_log.next_serial(frontier)
-    write_parquet(folder, [_decode(row) for _, row in rows], serial)
+    write_parquet(folder, (_decode(row) for _, row in rows), serial)
     # The rows leave the frontier only once the file is complete.
     with frontier.transaction():
         pending_log.delete_rolled_out(frontier, rows[-1][0], serial)

@@ -458,8 +458,8 @@ class Crawler:
             visit.delay_before_s, visit.waited_s = queue.server.last_delay_s, now - queue.server.last_end
         crawl.note_start(visit)
         crawl.live.note_start(visit)
-        self._schedule.begin_request(queue)
         is_robots = item.purpose == "robots"
+        self._schedule.begin_request(queue, is_followed=is_robots)
         limits = crawl.config.limits
         request = FetchRequest(
             item.url,
@@ -471,6 +471,7 @@ class Crawler:
             accept="*/*" if item.purpose == RENDER else ACCEPT,
             user_agent=other_user_agent(crawl.config.courtesy) if item.purpose == AS_OTHER else "",
             guard=crawl.destinations.guard,
+            is_followed=is_robots,
         )
         self._fetcher.start(request, partial(self._handle_fetched, crawl, visit))
         crawl.refill_if_low(queue)

@@ -311,7 +311,9 @@ class CurlFetcher:
         recipient, parts, setopt = recipient_of(request), urls.split(request.url), transfer.curl.setopt
         if request.cache_only:
             parts = parts._replace(target=request.url)
-        keeps = self._keep_alive[recipient.scheme].admit(recipient.authority, self._clock.ticks_s())
+        keeps = self._keep_alive[recipient.scheme].admit(
+            recipient.authority, self._clock.ticks_s(), is_followed=request.is_followed
+        )
         headers = request_headers(request, self._user_agent, keeps)
         pin, connect_to = pin_for(recipient, request)
         setopt(pycurl.URL, f"http://{recipient.authority}/" if request.cache_only else request.url)

@@ -35,7 +35,7 @@ class FetchRequest:
 
     With `types`, an answer of 2xx whose Content-Type matches none of them (`text/html`, `text/*`) ends at its head.
     `cache_only`: the address is that of the operator's cache proxy, which may only answer from its cache. `user_agent`:
-    another User-Agent than the fetcher's.
+    another User-Agent than the fetcher's. `is_followed`: another request to the same server comes next.
     """
 
     url: str
@@ -50,6 +50,7 @@ class FetchRequest:
     post: PostBody | None = None
     user_agent: str = ""
     guard: AddressGuard | None = None
+    is_followed: bool = False
 
     @property
     def is_conditional(self) -> bool:

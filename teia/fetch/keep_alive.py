@@ -6,6 +6,9 @@ Hosts are visited in turn, and a least-recently-used pool smaller than the circl
 hosts, room for 1,000: 20,000 of 20,000 new). So a server that has a place keeps it while it is used, and the others
 close after each answer. A place is free again when its server had no request for `idle_s`; its connection is gone then.
 A server that closes kept connections without notice has no place for a while.
+
+A request that another one follows, as a page follows its robots.txt, keeps its connection without a place: in a crawl
+of many small hosts all places are taken, and each host would be connected to twice. libcurl's own limit bounds these.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ class KeepAliveBudget:
     def __len__(self) -> int:
         return len(self._used_s)
 
-    def admit(self, origin: str, now_s: float) -> bool:
+    def admit(self, origin: str, now_s: float, *, is_followed: bool = False) -> bool:
         """Tell whether the server may keep its connection after the request that starts now."""
         used_s = self._used_s
         if self._refused_s and self._is_refused(origin, now_s):
@@ -45,7 +48,7 @@ class KeepAliveBudget:
             used_s.move_to_end(origin)
             return True
         if len(used_s) >= self._budget and not self._free_one(now_s):
-            return False
+            return is_followed and self._budget > 0
         used_s[origin] = now_s
         return True
 

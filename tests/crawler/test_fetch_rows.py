@@ -100,6 +100,22 @@ def test_many_rows_become_files_of_a_bounded_size(cell: FrontierCell, tmp_path: 
     assert pending(cell, tmp_path) == [row(34).url]
 
 
+def test_rows_of_a_file_are_not_in_memory_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four cells with 50,000 rows each took 400 MB at the end of a crawl of many hosts."""
+    monkeypatch.setattr(parquet, "ROWS_AT_ONCE", 4)
+    read, converted = list[int](), list[int]()
+    table_of = parquet.table_of
+
+    def convert(rows: list[FetchRow]) -> object:
+        converted.append(len(read))
+        return table_of(rows)
+
+    monkeypatch.setattr(parquet, "table_of", convert)
+    path = parquet.write_parquet(tmp_path, (read.append(number) or row(number) for number in range(10)), 1)
+    assert converted == [4, 8, 10], "rows are read only once those before them are in columns"
+    assert parquet.pq.read_table(path)["url"].to_pylist() == [row(number).url for number in range(10)]
+
+
 def test_a_death_between_file_and_transaction_leaves_each_row_once(
     cell: FrontierCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -418,6 +418,21 @@ def test_servers_beyond_the_budget_close_and_the_others_stay() -> None:
         assert {host: len(numbers) for host, numbers in connections.items()} == {"a.test": 1, "b.test": 1, "c.test": 3}
 
 
+def test_page_uses_the_connection_of_its_robots_txt_even_if_its_server_has_no_place() -> None:
+    """In a crawl of very many small hosts each was connected to twice."""
+
+    async def run(server: HostileServer) -> None:
+        async with Fetching(keep_alive=1) as fetching:
+            await fetching.get(server.url("/", "first.test"))
+            for host in ("a.test", "b.test"):
+                await fetching.get(server.url("/robots.txt", host), is_followed=True)
+                await fetching.get(server.url("/", host))
+
+    with HostileServer(HELLO) as server:
+        uvloop.run(run(server))
+        assert [seen.connection for seen in server.log] == [1, 2, 2, 3, 3]
+
+
 # ---- failures --------------------------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,17 @@ def test_room_is_free_again_when_its_server_was_idle_for_long() -> None:
 
 def test_no_budget_keeps_nothing() -> None:
     assert not KeepAliveBudget(0, idle_s=60).admit("a", 0)
+    assert not KeepAliveBudget(0, idle_s=60).admit("a", 0, is_followed=True)
+
+
+def test_request_that_another_follows_keeps_its_connection_without_a_place() -> None:
+    budget = KeepAliveBudget(1, idle_s=60)
+    assert budget.admit("a", 0)
+    assert budget.admit("b", 1, is_followed=True)
+    assert not budget.admit("b", 2)
+    assert len(budget) == 1
+    budget.refuse_keep_alive("c", 3)
+    assert not budget.admit("c", 4, is_followed=True)
 
 
 def test_server_that_closes_without_a_word_loses_its_place_for_a_while() -> None:

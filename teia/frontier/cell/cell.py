@@ -111,6 +111,8 @@ class FrontierCell(CellConnection):
             self.close()
             raise ClusterError(f"{path} belongs to a cluster; only `teia node` may change it")
         self._host_ids: dict[str, int] = {}
+        self.new_hosts: set[int] = set()
+        """Some of the hosts that this connection has added and that have not been requested: no row is about them."""
         self.watch: TrapFilter | None = None
         """Detector of traps, if one is attached (frontier/traps/watch.py)."""
         self.is_in_doubt = False
@@ -222,6 +224,7 @@ class FrontierCell(CellConnection):
             self._sequence, self.known, self.queued = counters
             self._captures, self._stored_captures, self._has_counter = captures
             self._host_ids.clear()
+            self.new_hosts.clear()
             self.new_links.clear()
             if self.watch is not None:
                 self.watch.forget()
@@ -262,6 +265,9 @@ class FrontierCell(CellConnection):
         if host_id is None:
             sql = "INSERT INTO hosts (slot, name, found_s) VALUES (?, ?, ?) RETURNING host_id"
             host_id = int(self.db.execute(sql, (slot_of(site_of(host)), host, now_s)).fetchone()[0])
+            if len(self.new_hosts) >= HOST_CACHE:
+                self.new_hosts.clear()
+            self.new_hosts.add(host_id)
         if len(self._host_ids) >= HOST_CACHE:
             self._host_ids.clear()
         self._host_ids[host] = host_id
@@ -286,6 +292,7 @@ class FrontierCell(CellConnection):
             " WHERE host_id = ?",
             [(*counted, host_id) for host_id, counted in hosts.items()],
         )
+        self.new_hosts.difference_update(hosts)
 
     def park_host(self, host_id: int, why: str) -> None:
         """Record the reason a host is not requested; its next request clears it. Inside a transaction."""
@@ -299,6 +306,7 @@ class FrontierCell(CellConnection):
             "INSERT OR REPLACE INTO robots VALUES (?, ?, ?, ?, ?, ?, ?)",
             (slot_of(site_of(host)), host_id, origin, now_s, outcome, status, body),
         )
+        self.new_hosts.discard(host_id)
 
     def robots_of(self, host_id: int, host: str) -> list[tuple[str, float, str, int, bytes]]:
         """Return (origin, fetched, outcome, status, body) of every robots.txt kept for a host."""

@@ -61,6 +61,7 @@ class HostQueue:
     URLs that do not exist, once `is_probed`; before, `repeats` counts pages in a row that equal the one before.
     `identity` is the comparison of answers to two User-Agents (T9). `users` counts its visits that are under way or not
     committed, and the times at which it is looked at again; a host that has none of them may leave memory.
+    `comes_first`: its last request was for its robots.txt, so that the connection is kept for its next one.
     """
 
     host: str
@@ -94,6 +95,7 @@ class HostQueue:
     last_simhash: int = 0
     identity: IdentityCheck | None = None
     users: int = 0
+    comes_first: bool = False
 
     @property
     def is_finished(self) -> bool:
@@ -177,6 +179,8 @@ class HostSchedule:
         line = self._lines.get(target)
         if line is None:
             self._lines[target] = [queue]
+        elif queue.comes_first:
+            line.insert(0, queue)
         else:
             line.append(queue)
         self._set_timer(target)
@@ -361,8 +365,12 @@ class HostSchedule:
 
     # -- requests begin and end ----------------------------------------------------------------------------
 
-    def begin_request(self, queue: HostQueue) -> None:
-        """Count a request that was sent; one of the user's own hosts may be requested again at once."""
+    def begin_request(self, queue: HostQueue, *, is_followed: bool = False) -> None:
+        """Count a request that was sent; one of the user's own hosts may be requested again at once.
+
+        After one that `is_followed` the host is the first in line for its address.
+        """
+        queue.comes_first = is_followed
         self.politeness.begin_request(queue.server, self._address(queue))
         self._engaged[queue.host] = float("inf")
         queue.state = HostState.FETCHING

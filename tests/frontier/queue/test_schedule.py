@@ -239,6 +239,25 @@ def test_new_names_on_an_address_do_not_starve_those_that_wait() -> None:
     assert served.count(old) == 2
 
 
+def test_host_whose_robots_txt_was_fetched_is_the_first_in_line_for_its_address() -> None:
+    """Behind thousands of others its connection was closed meanwhile, and each host was connected to twice."""
+    schedule = make_schedule(delay_s=5)
+    begun = add(schedule, "begun", 5, 6, 7, address="1.1.1.1")
+    others = [add(schedule, f"h{number}", number, address="1.1.1.1") for number in range(3)]
+    assert schedule.next_host(100) is begun
+    begun.pop()
+    schedule.begin_request(begun, is_followed=True)
+    answer(schedule, begun, 101)
+    assert started_hosts(schedule, 105.9) == [], "its delays are those of before"
+    served = []
+    for now in range(106, 206, 20):
+        queue = start_next(schedule, now)
+        assert queue is not None
+        answer(schedule, queue, now + 1)
+        served.append(queue)
+    assert served == [begun, *others, begun], "once, and then it takes its turn"
+
+
 def test_name_whose_address_is_just_known_does_not_overtake_its_line() -> None:
     schedule = make_schedule(delay_s=5)
     first = add(schedule, "first", 1, address="1.1.1.1")
