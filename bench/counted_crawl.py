@@ -3,8 +3,8 @@
     python -m bench.counted_crawl COUNTS crawl SEED --data DIR …
 
 Only the monitor needs the account that is written every second (poll_requests.py) and the notes about every request
-(crawler/live.py). The clock of its thread times each of them, so other work is not included. The timing itself is
-included, so the count is slightly too high. COUNTS holds the seconds so far, rewritten with every account.
+(crawler/live_activity.py). The clock of its thread times each of them, so other work is not included. The timing
+itself is included, so the count is slightly too high. COUNTS holds the seconds so far, rewritten with every account.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from teia.cli.main import run
 from teia.collections import coordinator, poll_requests
-from teia.crawler.live import LiveRequests
+from teia.crawler.live_activity import LiveRequests
 
 
 class Count:

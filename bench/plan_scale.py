@@ -30,7 +30,7 @@ import numpy as np
 from teia.refresh.arrays import Arrays, NumpyArrays, open_arrays
 from teia.refresh.counts import plan_counts
 from teia.refresh.intensities import plan_intensities
-from teia.refresh.large import LargePages, plan_large_counts, plan_large_rates, taken
+from teia.refresh.large_scale import LargePages, plan_large_counts, plan_large_rates, taken
 from teia.refresh.model import RefreshWorld
 from teia.refresh.scenario import FASTEST, SLOWEST, draw_world, server_sizes
 

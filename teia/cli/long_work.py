@@ -10,7 +10,7 @@ from threading import Event, Thread
 from teia.cli.output import progress_console
 from teia.cli.progress import duration, size
 from teia.clock import Clock, WallClock
-from teia.lib.work import Work, counted_work, left_s
+from teia.lib.progress import Work, counted_work, left_s
 from teia.store.root import Root
 
 FRAME_S = 0.5

@@ -23,7 +23,7 @@ fetch_rows          rows of the fetch log
 agent_log           owners of a cell, hand-overs and load states, for `teia trace`
 lookup              a collection opened for reading: a URL, its history, captures and links; names of one site
 proxy_collector     fetch announced pages through the operator's cache (C7)
-live                the crawl's activity at this moment
+live_activity       the crawl's activity at this moment
 child/              The work of parse children.
 upkeep/             Upkeep of the archive: signatures, retention.
 rendering/          Pages shown by a browser.

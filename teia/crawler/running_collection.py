@@ -23,7 +23,7 @@ from teia.crawler.commit import CommitGroup, CommitResult, Committer, RefillOrde
 from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.content_seen import ContentSeen
 from teia.crawler.links import SITEMAP_DEPTH
-from teia.crawler.live import LiveRequests
+from teia.crawler.live_activity import LiveRequests
 from teia.crawler.ownership import OneMachine, Ownership
 from teia.crawler.sites.aliases import AliasBook, AliasNames
 from teia.crawler.sites.identity import IDENTITY_REQUESTS

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import xxhash
 
-from teia.index.bags import Bag
 from teia.index.entry import IndexEntry
 from teia.index.languages import detect_language_bits
 from teia.index.stems import shared_words
+from teia.index.training_words import Bag
 
 MEMORY_BYTES = 16 << 20
 """Bytes of texts in memory, at most: those of some 500 pages."""

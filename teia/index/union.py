@@ -8,7 +8,7 @@ precision (docs/search.md).
 But the segments of an index never change, and an index is a list of them. So the lists of all cells are joined to one,
 in a temporary folder in which the files of all segments appear as links. The same pages then rank the same in however
 many cells they lie, and there is one search instead of many. One more segment represents the cells of other machines,
-if there are any (elsewhere.py).
+if there are any (remote_pages.py).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ import tantivy
 from teia.durable import disk_errors
 from teia.errors import IndexFailure
 from teia.index.checksums import damaged_files, segment_files
-from teia.index.elsewhere import Extent, extent_of, write_segment
 from teia.index.paging import advise_random_access, read_ahead, read_words_ahead
 from teia.index.position import META_FILE, has_index
 from teia.index.reader import IndexReader, damage_text, identity_of, open_index
+from teia.index.remote_pages import Extent, extent_of, write_segment
 
 logger = logging.getLogger(__name__)
 TRIES = 5

@@ -17,7 +17,6 @@ from teia.durable import disk_errors
 from teia.errors import StoreError
 from teia.graph.linkfile import LinkFile
 from teia.index.anchors import MEMORY_BYTES, AnchorTexts
-from teia.index.bags import Bags
 from teia.index.borrowed import BorrowedEntries, LackingPages
 from teia.index.cell import CellIndex, anchor_words, make_document, number_of_words
 from teia.index.entry import PackedEntry
@@ -27,6 +26,7 @@ from teia.index.page_texts import shared_texts
 from teia.index.position import read_position
 from teia.index.repeated import FILE as REPEATED_LINES
 from teia.index.repeated import RepeatedLinesWriter
+from teia.index.training_words import Bags
 from teia.store.archive import archive_path
 from teia.store.root import CellFolder
 

@@ -29,15 +29,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from teia.crawler.lookup import Lookup
 from teia.frontier.tables.page_changes import ChangedPage, changed_pages, count_indexable, pages_for_index
 from teia.index.anchors import MEMORY_BYTES, NO_WORDS
-from teia.index.bags import Bags
 from teia.index.entry import DIGEST_BYTES, IndexEntry, PackedEntry, pack_encoded
 from teia.index.outgoing import FILE as OUTGOING
 from teia.index.outgoing import OutgoingAnchors
 from teia.index.reader import CellReader
+from teia.index.training_words import Bags
 from teia.indexer.after_split import is_due, prune
 from teia.indexer.cell_indexer import CellIndexer
 from teia.indexer.reread import Rereader, RereadRequest
-from teia.lib.work import advance
+from teia.lib.progress import advance
 from teia.store.root import Root
 
 STEP_CHANGES = 500

@@ -1,8 +1,8 @@
 """The semantic model of a collection, trained beside the indexer.
 
 A collection gets a model from 300 pages on, and a new one when it has grown by half: every ten minutes, and when the
-crawl ends. At the end of a first crawl the indexer still has the words of all pages in memory (index/bags.py), so that
-nothing is read again. The indexer runs with the lowest priority.
+crawl ends. At the end of a first crawl the indexer still has the words of all pages in memory
+(index/training_words.py), so that nothing is read again. The indexer runs with the lowest priority.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from contextlib import closing
 
 from teia.clock import Clock
 from teia.errors import StoreError
-from teia.index.bags import Bags
 from teia.index.stems import MAX_STEMS, shared_words
+from teia.index.training_words import Bags
 from teia.index.union import UnionReader
 from teia.store.root import CollectionFolder
 

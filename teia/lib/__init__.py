@@ -12,7 +12,7 @@
     linearregex     regular expressions that no text makes slow
     message         sentences for people: a code with values, translated where they are read
     undecodable     errors of bytes that a decoder cannot read
-    work            progress of long work, counted where it is done
+    progress        progress of long work, counted where it is done
     topic           topic classifier, learnt from words and examples
 
 A module that needs the word "URL" does not belong here.

@@ -9,7 +9,7 @@ planner could reach with the same means.
     segments.py     sums over the pages of each server
     threshold.py    the root finder that both counts and intensities use
     arrays.py       the libraries of arrays for very large plans: numpy, torch
-    large.py        counts and intensities of thousands of millions of pages, on a GPU
+    large_scale.py  counts and intensities of thousands of millions of pages, on a GPU
     counts.py       phase 1: the number of visits of each page, exactly
     merge.py        phase 2: the times of the visits, as a `Timetable`
     intensities.py  the same for a crawl without end: visits per second

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from teia.errors import UsageError
 from teia.refresh.formulas import BLOCK, added_freshness, blocks, rough_gap_for
-from teia.refresh.large import LargePages, plan_large_counts
+from teia.refresh.large_scale import LargePages, plan_large_counts
 from teia.refresh.model import ROUNDING, CapRule, Floats, Numbers, RefreshWorld, Rows
 from teia.refresh.segments import Part, Segments, Whole
 from teia.refresh.threshold import Bracket, Flags, narrow

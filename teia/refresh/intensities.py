@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from teia.errors import UsageError
 from teia.refresh.formulas import CURVES, Curve, Objective, blocks
-from teia.refresh.large import LargePages, plan_large_rates
+from teia.refresh.large_scale import LargePages, plan_large_rates
 from teia.refresh.model import Floats, RefreshWorld, Rows
 from teia.refresh.segments import Part, Segments
 from teia.refresh.threshold import PRECISION, Flags, is_solved, narrow

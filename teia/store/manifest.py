@@ -34,7 +34,7 @@ from typing import Any
 from teia.clock import from_iso, iso_utc
 from teia.durable import disk_errors, file_lock, sync_folder
 from teia.errors import StoreError
-from teia.lib.work import advance
+from teia.lib.progress import advance
 from teia.store.archive import Position, committed_files, serial_of
 from teia.store.reader import walk_file
 from teia.store.signing_key import is_signed_by, open_signer

@@ -24,7 +24,7 @@ from isal import igzip_lib
 from teia.clock import from_iso
 from teia.durable import disk_errors
 from teia.errors import CorruptFile, StoreError
-from teia.lib.work import advance
+from teia.lib.progress import advance
 from teia.store.archive import Position, archive_path, committed_files
 
 MAX_RECORD_BYTES = 64 << 20

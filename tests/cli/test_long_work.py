@@ -8,7 +8,7 @@ import pytest
 
 from teia.cli.long_work import count, progress_text
 from teia.cli.progress import size
-from teia.lib.work import Work
+from teia.lib.progress import Work
 from tests.cli.conftest import Teia
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 

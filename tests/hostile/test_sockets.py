@@ -42,7 +42,7 @@ CHOSEN_BY_THE_OPERATOR = {
     # These call `connect` of cluster/nats/wire.py.
     "teia.cli.cluster.change": NATS, "teia.cli.cluster.commands": NATS, "teia.cli.cluster.connection": NATS,
     "teia.cluster.cells.copy_all": NATS, "teia.cluster.node": NATS, "teia.cluster.search.ask_nodes": NATS,
-    "teia.cluster.search.librarian": NATS, "teia.lab.lookup.over_nats": NATS,
+    "teia.cluster.search.search_process": NATS, "teia.lab.lookup.over_nats": NATS,
 }  # fmt: skip
 """Connections to servers that the operator's settings name: a name server, NATS, landmarks, a mail server."""
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from teia.index.bags import Bags
 from teia.index.entry import IndexEntry, PackedEntry, pack_entry
+from teia.index.training_words import Bags
 from teia.indexer.cell_indexer import CellIndexer
 from teia.store.root import CellFolder
 from tests.index.pages import page

@@ -1,9 +1,9 @@
 """A node's index and its answers, as the node manages them: two processes that get the list of cells it owns.
 
-The librarian (librarian.py) lives as long as the node and answers searches. The indexer is started for each shift, with
-the cells of the shift, when the librarian has fetched what it can of pages whose captures lie elsewhere. The node waits
-for neither: a node that cannot be searched continues to crawl. A librarian that died is started again with the next
-shift.
+The librarian (search_process.py) lives as long as the node and answers searches. The indexer is started for each shift,
+with the cells of the shift, when the librarian has fetched what it can of pages whose captures lie elsewhere. The node
+waits for neither: a node that cannot be searched continues to crawl. A librarian that died is started again with the
+next shift.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 def run_librarian(arguments: Sequence[str]) -> int:
     """Be the librarian process."""
-    from teia.cluster.search.librarian import main  # the node itself does not search
+    from teia.cluster.search.search_process import main  # the node itself does not search
 
     return main(arguments)
 

@@ -4,7 +4,7 @@ keep_fresh       plan revisits in the commit thread; start reading here
 host_plan        the plan for the pages of one host
 crawl_budget     one budget for all hosts, divided by the price of a visit (P4, P5)
 give_way         pages that give way to more important URLs at the size limit (F2)
-other_plans      policies that due times on disk cannot express
+ordered_plan     policies that due times on disk cannot express
 visit_all_again  the periodic crawl: all pages once more (F2)
 apply_signals    shift due times by the changes that sites report
 weights          importance of pages (P1)

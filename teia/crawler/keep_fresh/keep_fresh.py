@@ -83,10 +83,10 @@ from teia.sqlite import sqlite_errors
 from teia.urls import site_of, slot_of
 
 if TYPE_CHECKING:
-    from teia.crawler.keep_fresh.other_plans import PolicyQueue
+    from teia.crawler.keep_fresh.ordered_plan import PolicyQueue
 
 ON_DISK = "edf"
-"""The policy that due times alone express; others are carried out in memory (other_plans.py)."""
+"""The policy that due times alone express; others are carried out in memory (ordered_plan.py)."""
 
 # Limits on memory: pages planned together, hosts whose plans are kept, pages in the queues of other policies.
 PART_PAGES = 50_000
@@ -684,7 +684,7 @@ class Refresh:
     ) -> PolicyQueue | None:
         if self._settings.policy == ON_DISK or columns.is_gone.all():
             return None
-        from teia.crawler.keep_fresh.other_plans import PolicyQueue
+        from teia.crawler.keep_fresh.ordered_plan import PolicyQueue
 
         if not self.budget.is_limited:
             return PolicyQueue(columns, found.mean, part.slot_s, self._settings, now_s)

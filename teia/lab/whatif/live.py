@@ -1,6 +1,6 @@
 """Every policy as the live crawler carries it out: each host planned by itself, with the visits it grants.
 
-The crawler keeps its plan for `edf` on disk (host_plan.py) and those for other policies in memory (other_plans.py).
+The crawler keeps its plan for `edf` on disk (host_plan.py) and those for other policies in memory (ordered_plan.py).
 Here the plans of all hosts are combined into one plan for the simulator. A server of its world is a `HostPages`. Rates
 are the crawler's estimates; the true behaviour of pages does not affect the plan.
 """

@@ -37,7 +37,7 @@ def page_count(searcher: tantivy.Searcher) -> int:
 def every_page(schema: tantivy.Schema) -> IndexQuery:
     """Return a query for all pages of an index.
 
-    tantivy's own query for that would also count pages of other machines (index/elsewhere.py).
+    tantivy's own query for that would also count pages of other machines (index/remote_pages.py).
     """
     return IndexQuery.term_query(schema, "within", ROOT)
 
@@ -52,7 +52,7 @@ class Compiler:
         elsewhere: int = 0,
         captured_until_s: int | None = None,
     ) -> None:
-        """Prepare a compiler; `elsewhere` is the number of pages on other machines (index/elsewhere.py).
+        """Prepare a compiler; `elsewhere` is the number of pages on other machines (index/remote_pages.py).
 
         With `captured_until_s` queries find only pages whose indexed version was captured up to that second.
         """
@@ -103,7 +103,7 @@ class Compiler:
     def _idf(self, field: str, text: str) -> float | None:
         known = (field, text)
         if known not in self._idfs:
-            # `_pages` includes other machines, as tantivy's own count of pages does here (index/elsewhere.py).
+            # `_pages` includes other machines, as tantivy's own count of pages does here (index/remote_pages.py).
             count = self._searcher.doc_freq(field, text)
             self._idfs[known] = idf(count, self._pages) if count else None
         return self._idfs[known]

@@ -4,7 +4,7 @@ Rows of `(1 + ln tf) x idf`, each of length 1, of at most 2,000 pages drawn at r
 axes are their strongest hundred, found by a randomised SVD. Then every page gets its position on them. The same pages
 and the same seed give the same model.
 
-The bags of stems come from the indexer's memory (index/bags.py), or are made from the pages of the index.
+The bags of stems come from the indexer's memory (index/training_words.py), or are made from the pages of the index.
 
 A model is not used where it harms. The titles of some pages are taken away from them and become queries. If pages are
 found much worse by their own titles than with BM25 alone (`titles_found`), the model is left unused.
@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from teia.index.bags import Bag, Bags, bag_of
 from teia.index.entry import IndexEntry
 from teia.index.stems import MAX_STEMS as MAX_NUMBERS
 from teia.index.stems import Words
+from teia.index.training_words import Bag, Bags, bag_of
 from teia.search.rank.formula import RERANKED, Weights
 from teia.search.rank.rows import Floats
 from teia.search.rank.semantic import Model, add_meaning

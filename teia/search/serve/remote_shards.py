@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teia.errors import IndexFailure
-from teia.index.elsewhere import Extent, sum_extents
 from teia.index.entry import IndexEntry
+from teia.index.remote_pages import Extent, sum_extents
 from teia.index.repeated import Lines, unpack_lines
 from teia.search.query.tree import ExactText
 from teia.search.rank.formula import Candidates, Keys

@@ -1,7 +1,7 @@
 """The local shard as a server for other machines: bytes in, bytes out (wire_format.py), over any transport.
 
 Scores of two machines can be compared when both include the pages of the other in their statistics
-(index/elsewhere.py). A shard sends its extent with its counts, and a request for the best pages names the total
+(index/remote_pages.py). A shard sends its extent with its counts, and a request for the best pages names the total
 extent.
 
 Some of the best pages are likely to be shown. The request names their number and order, and the shard sends them at
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teia.clock import Clock
-from teia.index.elsewhere import Extent, relative_difference, sum_extents
 from teia.index.entry import IndexEntry, pack_entry
+from teia.index.remote_pages import Extent, relative_difference, sum_extents
 from teia.index.repeated import pack_lines
 from teia.index.union import UnionReader
 from teia.search.rank.formula import RERANKED, Candidates, Keys, PagePriors, Ranking

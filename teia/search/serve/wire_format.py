@@ -15,8 +15,8 @@ from typing import TypeAlias, TypeVar
 import msgspec
 
 from teia.errors import IndexFailure
-from teia.index.elsewhere import Extent
 from teia.index.entry import IndexEntry, unpack_entry
+from teia.index.remote_pages import Extent
 from teia.lib.undecodable import UNDECODABLE
 from teia.search.query.tree import ExactText
 from teia.search.rank.plan import Plan

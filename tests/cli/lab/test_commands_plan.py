@@ -65,7 +65,7 @@ def test_a_broken_row_is_one_line_with_its_number(teia: Teia, tmp_path: Path) ->
 
 
 def test_a_plan_on_a_gpu_needs_one(teia: Teia, tmp_path: Path) -> None:
-    """tests/refresh/test_large.py compares the numbers of such plans."""
+    """tests/refresh/test_large_scale.py compares the numbers of such plans."""
     if find_spec("torch") is not None:
         pytest.skip("torch is installed; there may be a GPU")
     (tmp_path / "pages.csv").write_text(PAGES)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from teia.errors import CorruptFile
-from teia.index.bags import Bags, bag_of
 from teia.index.entry import IndexEntry
 from teia.index.stems import Words
+from teia.index.training_words import Bags, bag_of
 from teia.search.query.analysis import stem_of
 from teia.search.rank.formula import Weights
 from teia.search.rank.semantic import Model, Models, add_meaning, load, save

@@ -8,7 +8,7 @@ cluster, and scores can be compared (search/rank/tantivy_query.py does the same 
 
 tantivy makes the segment from one page without a key. Its words are such that no analyser produces them. The number of
 pages is in the list of segments. The number of words is in the first eight octets of each field in its file of postings
-(`.idx`), which are overwritten. tests/index/test_elsewhere.py would notice another format.
+(`.idx`), which are overwritten. tests/index/test_remote_pages.py would notice another format.
 """
 
 from __future__ import annotations

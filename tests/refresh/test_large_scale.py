@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 
 from teia.errors import UsageError
-from teia.refresh import large
+from teia.refresh import large_scale
 from teia.refresh.arrays import Arrays, NumpyArrays, TorchArrays
 from teia.refresh.counts import plan_counts
 from teia.refresh.formulas import Objective
 from teia.refresh.intensities import plan_intensities
-from teia.refresh.large import LargePages, plan_large_counts, plan_large_rates
+from teia.refresh.large_scale import LargePages, plan_large_counts, plan_large_rates
 from teia.refresh.model import Floats, Numbers, RefreshWorld
 from teia.refresh.scenario import draw_world
 
@@ -27,7 +27,7 @@ DAY_S = 86_400.0
 class SmallParts(NumpyArrays):
     """numpy with so little memory that a server lies over several parts."""
 
-    pages_at_once = 3 * large.WIDTH
+    pages_at_once = 3 * large_scale.WIDTH
 
 
 @pytest.fixture(params=["numpy", "small parts", pytest.param("torch", marks=needs_torch)])
@@ -140,7 +140,7 @@ def test_columns_of_four_octets_are_computed_with_eight() -> None:
 
 def test_a_world_chooses_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr(large, "open_arrays", lambda device: opened.append(device) or NumpyArrays())
+    monkeypatch.setattr(large_scale, "open_arrays", lambda device: opened.append(device) or NumpyArrays())
     world = drawn(budget=700)
     on_gpu = replace(world, device="cuda")
     assert plan_counts(on_gpu).tolist() == plan_counts(world).tolist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teia.lib.work import LEAST_S, Work, advance, counted_work, left_s
+from teia.lib.progress import LEAST_S, Work, advance, counted_work, left_s
 
 
 def test_what_is_done_deep_within_is_counted_by_the_work_around_it() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.host_plan import PageColumns, intervals, to_columns, visit_price
-from teia.crawler.keep_fresh.other_plans import PolicyQueue
+from teia.crawler.keep_fresh.ordered_plan import PolicyQueue
 from teia.frontier.cell.revisits import CapturedPage
 from teia.refresh.policies import POLICIES
 from teia.refresh.rates import Floats, Gamma

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from teia.index.bags import Bag, Bags, bag_of
 from teia.index.page_texts import RecentTexts
 from teia.index.stems import shared_words
+from teia.index.training_words import Bag, Bags, bag_of
 
 from .pages import page
 

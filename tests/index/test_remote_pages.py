@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.index.elsewhere import NO_WORD, Extent, relative_difference, sum_extents
+from teia.index.remote_pages import NO_WORD, Extent, relative_difference, sum_extents
 from teia.index.union import UnionReader
 from teia.search.query.words import words_of
 from teia.search.rank.tantivy_query import every_page
@@ -48,7 +48,7 @@ def test_an_index_that_reckons_with_others_scores_as_all_together(
     assert here.extent() == before
     assert here.elsewhere == there.extent()
     view = here.searcher()
-    from teia.index.elsewhere import extent_of
+    from teia.index.remote_pages import extent_of
 
     assert extent_of(view, here.schema, Extent()).words[0] == pytest.approx(
         both.extent().words[0] * before.pages / both.extent().pages, abs=1

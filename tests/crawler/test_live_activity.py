@@ -8,7 +8,7 @@ from typing import Any
 
 from teia.clock import VirtualClock
 from teia.collections.control_file import CrawlReports
-from teia.crawler.live import SHOWN_DONE, SHOWN_NOW, LiveRequests, states_of
+from teia.crawler.live_activity import SHOWN_DONE, SHOWN_NOW, LiveRequests, states_of
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.politeness import DelayTarget
