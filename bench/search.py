@@ -1,10 +1,12 @@
 """Duration of searches: every kind of query of F11's table 26 and further kinds, at any size.
 
-    python -m bench.search [--pages 20000] [--seed 1] [--each 20] [--cold 1] [--semantics]
+    python -m bench.search [--pages 20000] [--seed 1] [--each 20] [--cold 1] [--no-semantics] [--make-only]
         [--write results/search.json]
 
 The collection is lab text (teia/lab/corpus), indexed by the product's code into four cells; it stays in
-`.cache/search-PAGES-SEED` and is used again. Every search produces a result page: ten results with snippets.
+`.cache/search-PAGES-SEED` and is used again (`--make-only` measures nothing). Every search produces a result page as
+the product does by default: the semantic model, the second look at the first results, corrections, ten results with
+snippets without repeated lines.
 
     warm    all files are in memory and every query is new to the searcher: no counts of an earlier search of the same
             words are kept. Then once more: `again`, F11's second column.
@@ -61,7 +63,7 @@ def measure(
     *,
     each: int = EACH,
     cold: int = COLD,
-    semantics: bool = False,
+    semantics: bool = True,
     progress: Progress = print,
     cache: Path = CACHE,
 ) -> dict[str, Any]:
@@ -70,8 +72,8 @@ def measure(
     queries = QuerySampler(Corpus(pages, seed, cells=CELLS)).sample(each)
     of_paper = [SampleQuery(each.kind, "F11", each.text) for each in PUBLISHED]
     progress("cold searches")
-    cold_rows = [cold_search(found, query) for query in some_of_each(queries, cold)] if cold else []
-    cold_paper = [cold_search(found, query) for query in of_paper] if cold else []
+    cold_rows = [cold_search(found, query, semantics) for query in some_of_each(queries, cold)] if cold else []
+    cold_paper = [cold_search(found, query, semantics) for query in of_paper] if cold else []
     progress(f"{len(queries)} warm searches")
     load = os.getloadavg()[0]
     search = TimedSearch(found, semantics=semantics)
@@ -182,10 +184,10 @@ def some_of_each(queries: Sequence[SampleQuery], number: int) -> list[SampleQuer
     return found
 
 
-def cold_search(found: CorpusCollection, query: SampleQuery) -> dict[str, Any]:
+def cold_search(found: CorpusCollection, query: SampleQuery, semantics: bool) -> dict[str, Any]:
     """Search in a process of its own after its files were dropped from memory."""
     drop_from_memory(found)
-    message = json.dumps({"folder": str(found.folder), "query": asdict(query)})
+    message = json.dumps({"folder": str(found.folder), "query": asdict(query), "semantics": semantics})
     command = [sys.executable, "-m", "bench.search", "--one", message]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -209,7 +211,7 @@ def one_search(message: str) -> dict[str, Any]:
     query = SampleQuery(**wanted["query"])
     before = read_bytes()
     began = time.perf_counter()
-    search = TimedSearch(open_collection(Path(wanted["folder"])))
+    search = TimedSearch(open_collection(Path(wanted["folder"])), semantics=wanted["semantics"])
     search.reader.searcher()
     is_open = time.perf_counter()
     timing = search.measure(query)
@@ -245,12 +247,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--each", type=int, default=EACH, help="queries of each kind")
     parser.add_argument("--cold", type=int, default=COLD, help="cold searches of each kind; 0: none")
-    parser.add_argument("--semantics", action="store_true", help="train and use a semantic model")
+    parser.add_argument("--semantics", action=argparse.BooleanOptionalAction, default=True, help="use a semantic model")
+    parser.add_argument("--make-only", action="store_true", help="make the collection and measure nothing")
     parser.add_argument("--write", type=Path, default=None, help="write the result to a file, beside other sizes")
     parser.add_argument("--one", default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one is not None:
         print(json.dumps(one_search(options.one)))
+        return
+
+    def progress(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    if options.make_only:
+        cached_collection(options.pages, options.seed, semantics=options.semantics, progress=progress)
         return
     result = measure(
         options.pages,
@@ -258,7 +268,7 @@ def main() -> None:
         each=options.each,
         cold=options.cold,
         semantics=options.semantics,
-        progress=lambda text: print(text, file=sys.stderr, flush=True),
+        progress=progress,
     )
     print(json.dumps(result, indent=1, ensure_ascii=False))
     if options.write is not None:

@@ -1,6 +1,6 @@
 """`python -m teia` is the same as `teia`."""
 
-from teia.cli.main import run
+from teia.cli.start import run
 
 if __name__ == "__main__":
     run()

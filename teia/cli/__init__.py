@@ -1,5 +1,6 @@
 """The command line: one module per command, wired in `main`.
 
+start       the way in; a plain search is run at once
 main        the tree of commands
 options     options that several commands share
 output      results, tables, progress and JSON

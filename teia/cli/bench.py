@@ -30,7 +30,7 @@ Each = Annotated[int, typer.Option(min=1, help="Number of searches per kind of q
 Cold = Annotated[
     int, typer.Option(min=0, help="Number of cold searches per kind of query, each in a new process; 0: none.")
 ]
-Semantics = Annotated[bool, typer.Option("--semantics", help="Train a semantic model and use it for ranking.")]
+Semantics = Annotated[bool, typer.Option(help="Train a semantic model and use it for ranking.")]
 Sizes = Annotated[str, typer.Option(metavar="N,N", help="Numbers of pages of the generated scenarios.")]
 Theta = Annotated[float, typer.Option(min=0.0, help="Zipf exponent of the distribution of pages over servers.")]
 RateUnit = Annotated[str, typer.Option(metavar="day|hour", help="Unit of the change rates (0.01 to 1): day or hour.")]
@@ -101,7 +101,7 @@ def search(
     pages: Pages = 20_000,
     each: Each = 20,
     cold: Cold = 1,
-    semantics: Semantics = False,
+    semantics: Semantics = True,
     seed: Seed = 1,
     as_json: AsJson = False,
 ) -> None:

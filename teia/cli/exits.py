@@ -13,12 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
-
-from typer.core import TyperGroup
 
 from teia.cli.output import print_json
 from teia.errors import MissingComponent, TeiaError, UsageError
@@ -40,18 +35,6 @@ class ReaderLeft(Exception):
     """The reader of standard output has closed it."""
 
 
-class RootGroup(TyperGroup):
-    """The top of the command tree. Typer ends the process itself on these two, without our JSON and our statuses."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise Interrupted from None
-        except BrokenPipeError:
-            raise ReaderLeft from None
-
-
 def exit_status(command: Callable[[], object], words: Sequence[str]) -> int:
     """Run a command and return the status to leave with; `words` are those of the command line."""
     try:
@@ -61,7 +44,7 @@ def exit_status(command: Callable[[], object], words: Sequence[str]) -> int:
     except (ReaderLeft, BrokenPipeError):
         _discard_stdout()
         return DONE
-    except Interrupted:
+    except (Interrupted, KeyboardInterrupt):
         return _end(Interrupted(), "interrupted", INTERRUPTED, words)
     except TeiaError as error:
         return _end(error, str(error), error.exit_status, words)
@@ -89,6 +72,8 @@ def _run(command: Callable[[], object]) -> int:
 def _end(error: Exception, line: str, status: int, words: Sequence[str]) -> int:
     # Looked up in the words, because an error may come before the options are parsed.
     if "--debug" in words:
+        import traceback
+
         traceback.print_exception(error)
     print(f"teia: {line}", file=sys.stderr)
     if "--json" in words:
@@ -120,8 +105,10 @@ def _os_line(error: OSError) -> str:
 
 
 def _fault_line(error: Exception) -> str:
+    import traceback
+
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    where = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""  # noqa: PTH119
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return f"unexpected {what}{where}; this is a bug in teia: run `teia --debug …` again and report the output"
 

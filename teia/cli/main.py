@@ -1,4 +1,4 @@
-"""The tree of commands, and the way in: `teia.cli.main:run`.
+"""The tree of commands (start.py is the way in).
 
 A command appears here when it works; `teia --help` shows nothing that does not. To add one: a module beside this one
 with a function (or a `typer.Typer`) that typer can read, a line in COMMANDS, and a section with its flags in
@@ -10,17 +10,15 @@ import, and `teia lab serve` should neither wait for them nor hold them in memor
 
 from __future__ import annotations
 
-import gc
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
-from teia.cli.exits import RootGroup, exit_status
-from teia.lib.entry_points import leave
+from teia.cli.exits import Interrupted, ReaderLeft, exit_status
 from teia.version import __version__, describe_build
 
 CRAWLING = "Crawling"
@@ -28,10 +26,6 @@ LOOKING = "Reading the results"
 LABORATORY = "Laboratory"
 MACHINES = "Clusters"
 SETTINGS = "Settings"
-
-GARBAGE_AFTER = 20_000
-"""New objects between two collections. Python's 700 look for circles 170 times while 3,000 pages are crawled; 20,000
-objects are a few megabytes."""
 
 COMMANDS = {
     "demo": ("teia.cli.demo:demo", CRAWLING),
@@ -82,6 +76,18 @@ teia crawls a part of the web politely, archives it, keeps it fresh and searches
 `teia --help` lists all commands."""
 
 
+class RootGroup(TyperGroup):
+    """The top of the command tree. Typer ends the process itself on these two, without our JSON and our statuses."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+        except BrokenPipeError:
+            raise ReaderLeft from None
+
+
 def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
     """Return the command line with these commands in it."""
     app = typer.Typer(
@@ -125,19 +131,13 @@ def _root(
         print(FIRST_WORDS)
 
 
-def run(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run one command line and leave the process with its status."""
-    # Called from Python: the process and its settings belong to the caller.
-    if arguments is not None:
-        sys.exit(_status(arguments))
-    gc.set_threshold(GARBAGE_AFTER, 10, 10)
-    # OpenBLAS reads this once, when numpy is imported. Our matrices are small, and its threads wait by spinning: on
-    # busy cores a semantic model takes sixty times as long with two of them.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    leave(_status(sys.argv[1:]))
+def run(words: Sequence[str]) -> NoReturn:
+    """Run one command line and raise SystemExit with its status; the process and its settings belong to the caller."""
+    sys.exit(status_of(words))
 
 
-def _status(words: Sequence[str]) -> int:
+def status_of(words: Sequence[str]) -> int:
+    """Run one command line and return the status to leave with."""
     return exit_status(lambda: _invoke(words), words)
 
 

@@ -14,11 +14,12 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+INDENT = "    "
 _STYLES = re.compile(r"(?<!\\)\[/?(?:bold|red|yellow)\]")
 
 
@@ -48,6 +49,34 @@ def print_json(result: Mapping[str, Any]) -> None:
     print(json.dumps(result, allow_nan=False), flush=True)
 
 
+def print_blocks(blocks: Sequence[Mapping[str, Any]]) -> None:
+    """Print blocks of text (search/show/text_blocks.py) on standard output."""
+    console = result_console() if _is_terminal(sys.stdout) else None
+    for block in blocks:
+        if "grid" in block:
+            print_grid(*block["grid"])
+            continue
+        parts = [(printable(text), style) for text, style in block.get("line") or block["folded"]]
+        if console is None:
+            print(("" if "line" in block else INDENT) + "".join(text for text, _ in parts).rstrip())
+        else:
+            _print_parts(console, parts, is_folded="folded" in block)
+
+
+def _print_parts(console: Console, parts: Sequence[tuple[str, str]], *, is_folded: bool) -> None:
+    from rich.text import Text
+
+    text = Text.assemble(*parts)
+    lines = text.wrap(console, max(20, console.width - len(INDENT))) if is_folded else [text]
+    for line in lines:
+        console.print(Text(INDENT if is_folded else "").append_text(line), soft_wrap=True)
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    """Tell whether rich would write styles to a stream; without importing it, because it rarely does."""
+    return stream.isatty() or bool(os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE"))
+
+
 def result_console() -> Console:
     """Return the console for tables; plain text without colour when standard output is not a terminal."""
     from rich.console import Console
@@ -57,7 +86,7 @@ def result_console() -> Console:
 
 def progress_console() -> Console | PlainConsole:
     """Return the console for all output that is not a result: standard error."""
-    if not (sys.stderr.isatty() or os.environ.get("FORCE_COLOR")):
+    if not _is_terminal(sys.stderr):
         return PlainConsole()
     from rich.console import Console
 
@@ -76,8 +105,7 @@ Cells = Sequence[str]
 
 def print_grid(columns: Cells, rows: Sequence[Cells], numeric: Sequence[bool], title: str = "") -> None:
     """Print one table on standard output; columns that are `numeric` are aligned to the right."""
-    console = result_console()
-    if console.is_terminal:
+    if _is_terminal(sys.stdout) and (console := result_console()).is_terminal:
         _draw(console, columns, rows, numeric, title)
     else:
         print("\n".join(plain_lines(columns, rows, numeric, title)))

@@ -1,6 +1,7 @@
 """Collections: their settings, their schedules, and changes to both.
 
-settings        settings of collections: created, read, edited, changed while a crawl runs or not
+settings        settings of collections: created, edited, changed while a crawl runs or not
+stored_settings the collections of a folder, and their stored settings
 drafts          a collection drafted by form or program
 preview_change  effect of a settings change on known URLs
 preview_url     explain step by step whether a URL would be crawled

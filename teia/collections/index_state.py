@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from teia.durable import lock_holder
-from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.tables.page_changes import count_indexable
+from teia.frontier.cell.connection import CellConnection
+from teia.frontier.tables.page_summaries import open_summaries
 from teia.index.borrowed import count_lacking
 from teia.index.position import documents_in, has_index, read_position
 from teia.store.root import CellFolder, CollectionFolder
+
+if TYPE_CHECKING:
+    from teia.frontier.cell.cell import FrontierCell
 
 LOCK_FILE = "index.lock"
 MAX_COUNTED = 10_000
@@ -68,7 +72,7 @@ def compare_running_index(folder: CollectionFolder, cells: Iterable[tuple[CellFo
     return IndexState(indexed, lag, unreadable, changes, tuple(missing_cells), is_being_written(folder))
 
 
-def compare_index(folder: CollectionFolder, cells: Iterable[tuple[CellFolder, FrontierCell]]) -> IndexState:
+def compare_index(folder: CollectionFolder, cells: Iterable[tuple[CellFolder, CellConnection]]) -> IndexState:
     """Compare the index of a collection with its frontiers.
 
     For the cells of a cluster only searchable pages are counted: another node may own the cells by now.
@@ -90,20 +94,23 @@ def compare_index(folder: CollectionFolder, cells: Iterable[tuple[CellFolder, Fr
 def read_index_state(folder: CollectionFolder) -> IndexState:
     """Open the frontiers of a collection, and compare its index with them."""
     with ExitStack() as stack:
-        opened = list[tuple[CellFolder, FrontierCell]]()
+        opened = list[tuple[CellFolder, CellConnection]]()
         for cell in folder.cells():
-            opened.append((cell, FrontierCell(cell.frontier, read_only=True)))
+            opened.append((cell, open_summaries(cell.frontier)))
             stack.callback(opened[-1][1].close)
         return compare_index(folder, opened)
 
 
-def _waiting(frontier: FrontierCell, position: int, last: int) -> int:
+def _waiting(frontier: CellConnection, position: int, last: int) -> int:
     """Count the pages after a position that belong in the index."""
     if last <= position:
         return 0
     # An upper limit is enough there: this runs every few seconds, and counting would take long.
     if last - position > MAX_COUNTED:
         return last - position
+    # Imported here: a search of a complete index need not wait for it.
+    from teia.frontier.tables.page_changes import count_indexable
+
     return count_indexable(frontier, position)
 
 

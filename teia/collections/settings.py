@@ -35,6 +35,8 @@ from typing import Any
 
 from teia.clock import Clock
 from teia.collections.control_file import ChangeSettings, Inbox
+from teia.collections.stored_settings import choose as choose  # for many callers
+from teia.collections.stored_settings import saved as saved
 from teia.config.load import EffectiveConfig, load, to_toml, toml_value, with_values
 from teia.config.sections import FLAGS, Config
 from teia.config.tree import flatten, from_text, keys_of, read_tree, value_of
@@ -99,19 +101,6 @@ def check(config: Config) -> None:
 
     check_crawl(config)
     parse_schedule(config.schedule)
-
-
-def choose(root: Root, name: str | None) -> str:
-    """Return the collection that a command names, or the only one."""
-    names = root.collections()
-    if name is not None:
-        if name not in names:
-            raise UsageError(f"there is no collection {name!r} in {root.path}; available: {', '.join(names) or 'none'}")
-        return name
-    if len(names) != 1:
-        what = f"contains {', '.join(names)}; choose one with --collection" if names else "contains no collection yet"
-        raise UsageError(f"{root.path} {what}")
-    return names[0]
 
 
 def configure(
@@ -185,14 +174,6 @@ def configure_all(
             raise wrong
         return configs
     return [configure(root, name, file, environ, flags).config]
-
-
-def saved(root: Root, name: str) -> EffectiveConfig:
-    """Return the stored settings of a collection."""
-    path = root.collection(name).config
-    if not path.exists():
-        raise ConfigError(f"{path}: file not found; check that {root.path} was copied completely")
-    return load(path)
 
 
 # ---- edits as people write them --------------------------------------------------------------------------------------

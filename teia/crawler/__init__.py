@@ -21,6 +21,7 @@ order_hints         hints for orders that judge links
 pagerank_order      PageRank scores for the order `pagerank`
 fetch_rows          rows of the fetch log
 agent_log           owners of a cell, hand-overs and load states, for `teia trace`
+page_summaries      the frontiers opened for search results: last visits and links
 lookup              a collection opened for reading: a URL, its history, captures and links; names of one site
 proxy_collector     fetch announced pages through the operator's cache (C7)
 live_activity       the crawl's activity at this moment

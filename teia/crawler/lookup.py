@@ -7,14 +7,13 @@ committed at that instant.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING
 
 from teia.crawler.links import field_of, outlinks_of
+from teia.crawler.page_summaries import PageSummaries
 from teia.errors import CorruptFile, StoreError
 from teia.frontier.cell.alias_evidence import alias_row, url_at_main
 from teia.frontier.cell.cell import FrontierCell
@@ -27,8 +26,8 @@ from teia.frontier.tables.pages import PageEntry, VisitEntry
 from teia.lib.message import Message
 from teia.records import Link
 from teia.store.reader import ArchiveReader, ArchiveRecord, StoredAnswer
-from teia.store.root import CellFolder, Root
-from teia.urls import host_of, host_to_cell, key_of, site_of, slot_of, split
+from teia.store.root import Root
+from teia.urls import host_of, key_of, site_of, slot_of, split
 
 if TYPE_CHECKING:
     from teia.index.reader import CellReader
@@ -66,69 +65,20 @@ class UrlEntry:
         return slot_of(site_of(self.host)), self.host_id, self.key
 
 
-class PageSummary(NamedTuple):
-    """Summary of a page for search results, and the location of the rest."""
-
-    cell: int
-    host: str
-    host_id: int
-    in_links: int
-    visits: int
-    last_visit_s: float
-
-
-class Lookup:
+class Lookup(PageSummaries[FrontierCell]):
     """A collection open for reading; see the module docstring."""
 
     def __init__(self, root: Root, name: str) -> None:
-        self.root, self.name = root, name
-        collection = root.collection(name)
-        self.folders = collection.cells()
         self.indexes: dict[Path, CellReader] = {}
+        super().__init__(root, name, lambda path: FrontierCell(path, read_only=True))
         self._readers = [ArchiveReader(folder.archive) for folder in self.folders]
-        self.cell_number = host_to_cell(collection.starts())
-        # If one cell cannot be opened, those already open are closed.
-        with ExitStack() as stack:
-            self.cells = [self._opened(folder, stack) for folder in self.folders]
-            self._stack = stack.pop_all()
-
-    @staticmethod
-    def _opened(folder: CellFolder, stack: ExitStack) -> FrontierCell:
-        cell = FrontierCell(folder.frontier, read_only=True)
-        stack.callback(cell.close)
-        return cell
-
-    def close(self) -> None:
-        self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # -- URLs ----------------------------------------------------------------------------------------------
-
-    def cell_of_host(self, host: str) -> int:
-        """Return the cell that knows a host: by its name, or the one to which a cluster moved its site (A4)."""
-        location = self._locate_host(host)
-        return self.cell_number(host) if location is None else location[0]
-
-    def _locate_host(self, host: str) -> tuple[int, int] | None:
-        """Return the cell that knows a host, and the host's number there."""
-        home = self.cell_number(host)
-        for number in (home, *(number for number in range(len(self.cells)) if number != home)):
-            host_id = self.cells[number].find_host(host)
-            if host_id is not None:
-                return number, host_id
-        return None
 
     def find(self, url: str) -> UrlEntry | None:
         """Return the frontier's entry of a canonical URL; None if it is unknown."""
         host = split(url).host
-        home = self._locate_host(host)
+        home = self.locate_host(host)
         if home is None:
             return None
         number, host_id = home
@@ -145,16 +95,6 @@ class Lookup:
         key = key_of(url)
         found = pages.find_url(self.cells[cell], (slot_of(site_of(host_of(url))), host_id, key))
         return key, found.in_links if found is not None else 0
-
-    def page_summary(self, url: str, key: int) -> PageSummary | None:
-        """Like the page part of `find`, in one query, for bulk callers; None if the page was not visited."""
-        host = host_of(url)
-        home = self.cell_number(host)
-        for number in (home, *(number for number in range(len(self.cells)) if number != home)):
-            row = pages.summarize_page(self.cells[number], host, key)
-            if row is not None:
-                return PageSummary(number, host, *row)
-        return None
 
     def visits(self, entry: UrlEntry, after_s: float = 0.0) -> list[VisitEntry]:
         """Return the URL's history after a time, oldest first."""

@@ -12,5 +12,6 @@ ranks           PageRank of the whole collection
 semantic_model  the semantic model, trained in the background
 past_search     a collection searched as it was at a moment
 open_search     open a collection for search; example queries
+answer_request  a search as `teia search` requests it
 help_queries    examples for the help that find something
 """

@@ -19,16 +19,18 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from teia.clock import Clock, WallClock
 from teia.collections.index_state import IndexState, compare_index
-from teia.collections.settings import choose, saved
-from teia.crawler.lookup import Lookup, PageSummary
+from teia.collections.stored_settings import choose, saved, search_settings
+from teia.crawler.page_summaries import PageSummaries, PageSummary
 from teia.errors import CorruptFile, IndexFailure, UsageError
+from teia.frontier.cell.connection import CellConnection
+from teia.frontier.tables.page_summaries import open_summaries
 from teia.graph.rankfile import RankFile
 from teia.index.entry import IndexEntry
 from teia.index.position import has_index
@@ -47,6 +49,9 @@ from teia.search.serve.shards import LocalShard
 from teia.search.show.results import Facts, Hit, Results
 from teia.store.root import CollectionFolder, Root, open_root
 
+if TYPE_CHECKING:
+    from teia.frontier.cell.cell import FrontierCell
+
 logger = logging.getLogger(__name__)
 
 
@@ -60,9 +65,9 @@ class CollectionSearch(Closing):
         for folder in folders:
             check_index(root, folder)
         with ExitStack() as stack:
-            lookups = [stack.enter_context(contextlib.closing(Lookup(root, name))) for name in names]
+            lookups = [stack.enter_context(PageSummaries(root, name, open_summaries)) for name in names]
             reader = stack.enter_context(contextlib.closing(open_reader(folders)))
-            configs = [saved(root, name).config.index for name in names]
+            configs = [search_settings(root, name) for name in names]
             # Two collections have two models, and their scores cannot be compared with each other.
             has_model = len(folders) == 1 and configs[0].semantics
             facts = FrontierFacts(lookups, clock)
@@ -195,13 +200,15 @@ class FrontierFacts:
     The lines that hosts repeat lie beside the indexes.
     """
 
-    def __init__(self, lookups: Sequence[Lookup], clock: Clock) -> None:
+    def __init__(self, lookups: Sequence[PageSummaries[CellConnection]], clock: Clock) -> None:
         self._lookups = lookups
         self._clock = clock
         self._lock = Lock()
         self._index_notes: tuple[Message, ...] = ()
         self._compare_at = 0.0
         self._lines: dict[Path, RepeatedLinesReader] = {}
+        self._stack = ExitStack()
+        self._opened: dict[str, list[FrontierCell]] = {}
         for lookup in lookups:
             lookup.cell_number("localhost")  # reads the public suffix list, which the first search would wait for
 
@@ -232,6 +239,7 @@ class FrontierFacts:
     def close(self) -> None:
         for reader in self._lines.values():
             reader.close()
+        self._stack.close()
 
     def index_notes(self) -> tuple[Message, ...]:
         """Return notes on crawled pages that cannot be found yet; compared again every two seconds."""
@@ -244,7 +252,7 @@ class FrontierFacts:
             return self._index_notes
 
     @staticmethod
-    def _state(lookup: Lookup) -> IndexState:
+    def _state(lookup: PageSummaries[CellConnection]) -> IndexState:
         folder = lookup.root.collection(lookup.name)
         return compare_index(folder, zip(lookup.folders, lookup.cells, strict=True))
 
@@ -256,13 +264,24 @@ class FrontierFacts:
                 return Facts(seen.last_visit_s, seen.in_links, fresh)
         return None
 
-    def _fresh(self, lookup: Lookup, seen: PageSummary, key: int) -> float | None:
+    def _fresh(self, lookup: PageSummaries[CellConnection], seen: PageSummary, key: int) -> float | None:
         from teia.crawler.keep_fresh.estimate import (
             freshness_of,  # imports scipy, only for collections whose pages are revisited
         )
 
-        found = freshness_of(lookup.cells, seen.cell, seen.host, seen.host_id, key, self._clock.now_s())
+        found = freshness_of(self._frontiers(lookup), seen.cell, seen.host, seen.host_id, key, self._clock.now_s())
         return None if found is None else found.fresh_probability
+
+    def _frontiers(self, lookup: PageSummaries[CellConnection]) -> Sequence[FrontierCell]:
+        """Return the cells of a collection with all their verbs, opened when they are first needed."""
+        from teia.frontier.cell.cell import FrontierCell
+
+        if lookup.name not in self._opened:
+            self._opened[lookup.name] = [
+                self._stack.enter_context(contextlib.closing(FrontierCell(folder.frontier, read_only=True)))
+                for folder in lookup.folders
+            ]
+        return self._opened[lookup.name]
 
 
 def _index_messages(state: IndexState) -> Iterator[Message]:

@@ -2,6 +2,7 @@
 
     DIR/format                       the version of everything below, one line: `teia 1`
     DIR/lock                         held (flock) by the crawler while it runs; holds its process id
+    DIR/serve.sock                   socket at which `teia serve` answers `teia search` of the same user
     DIR/<collection>/teia.toml       the collection's configuration
     DIR/<collection>/cells/07/       archive/ index/ log/ frontier.sqlite
     DIR/<collection>/cells/starts.json   the first slot of each cell, where a cluster may have split some

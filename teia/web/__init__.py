@@ -4,6 +4,7 @@ app              all routes behind authorisation and security headers; start rea
 events           live pages by server-sent events
 serve            `teia serve`: the application on a socket
 limits           every limit of the web server
+local_socket     the socket at which `teia search` finds the server of its folder
 collection_form  the form in which a collection is drafted: fields, settings, errors, effects
 access/          Accounts, roles and scopes: the rights of people and programs.
 language/        Words, numbers and times in the reader's language.

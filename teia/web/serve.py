@@ -32,6 +32,7 @@ from teia.web.app import LOOPBACK_NAMES, make_app
 from teia.web.background.alert_messages import AlertMessenger
 from teia.web.background.crawler import Supervisor
 from teia.web.background.fixity import FixityRunner
+from teia.web.background.local_search import LocalSearch
 from teia.web.pages.collection import collections
 from teia.web.server.connections import WatchedConnection
 from teia.web.server.installation import Installation
@@ -121,8 +122,13 @@ def _run_all(
         notifier.start()
         indexes.start()
     Thread(target=warm, args=(installation,), name="warm", daemon=True).start()
-    with _background(installation, address) if crawls else nullcontext():
-        return _run_server(server, listener, notifier, indexes)
+    commands = LocalSearch(installation)
+    commands.start()
+    try:
+        with _background(installation, address) if crawls else nullcontext():
+            return _run_server(server, listener, notifier, indexes)
+    finally:
+        commands.stop()
 
 
 @contextmanager

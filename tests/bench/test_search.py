@@ -58,7 +58,7 @@ def test_a_result_states_what_it_was_measured_on(result: dict[str, Any]) -> None
 
 def test_a_cold_search_reads_from_the_disk_and_finds_the_same(cache: Path, result: dict[str, Any]) -> None:
     found = cached_collection(PAGES, 1, cache=cache)
-    row = cold_search(found, SampleQuery("any word", "F11", "café carro bolo"))
+    row = cold_search(found, SampleQuery("any word", "F11", "café carro bolo"), semantics=True)
     by_query = {each["query"]: each["found"] for each in result["table_26"]}
     assert row["found"] == by_query["café carro bolo"] > 0
     assert row["open_ms"] > 0

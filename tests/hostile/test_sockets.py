@@ -50,8 +50,11 @@ LISTENING = {
     "teia.web.serve": "tests/web/server/test_connections.py::test_many_connections_without_a_request_keep_nobody_out",
     "teia.signals.announce": "tests/signals/test_announce.py::test_a_flood_is_dropped_and_counted_by_kind",
     "teia.signals.squid_helper": "tests/signals/test_squid_helper.py::test_any_datagram_can_be_read",
+    "teia.web.background.local_search": "tests/web/background/test_local_search.py::"
+    "test_only_the_user_of_the_server_and_root_are_answered",
+    "teia.web.local_socket": "tests/web/background/test_local_search.py::test_a_server_that_hangs_is_not_waited_for",
 }
-"""Sockets of this machine on which teia listens, and the helper that writes to one of them."""
+"""Sockets of this machine on which teia listens, and the programs of this machine that connect to them."""
 
 WITHIN_TEIA = {
     "teia.parse.children.zygote": "tests/parse/children/test_pool.py::test_children_die_with_a_killed_crawler",

@@ -617,10 +617,6 @@ class FrontierCell(CellConnection):
         pages = self.look_up(row_keys, "p.change", "JOIN pages AS p USING (slot, host_id, key)")
         return {row_key: change for row_key, (change,) in pages.items()}
 
-    def last_change(self) -> int:
-        """Return the number of changes so far."""
-        return int(self.meta("changes") or 0)
-
     def _save_counters(self) -> None:
         self.set_meta({"sequence": self._sequence, "known": self.known, "queued": self.queued})
         if self._captures != self._stored_captures:

@@ -116,6 +116,10 @@ class CellConnection:
         """True if the cell belongs to a cluster."""
         return self.meta(CLUSTER) is not None
 
+    def last_change(self) -> int:
+        """Return the number of changes so far."""
+        return int(self.meta("changes") or 0)
+
     # -- numbers of hosts ----------------------------------------------------------------------------------
 
     def find_host(self, host: str) -> int | None:

@@ -103,18 +103,6 @@ def find_page(cell: CellConnection, row_key: RowKey) -> PageEntry | None:
     return None if row is None else PageEntry(*row)
 
 
-def summarize_page(cell: CellConnection, host: str, key: int) -> tuple[int, int, int, float] | None:
-    """Return (host id, in-links, visits, last visit) of a page in one query; None if it was not visited here."""
-    sql = """
-        SELECT h.host_id, u.in_links, p.visits, p.last_visit_s FROM hosts AS h
-        JOIN urls AS u ON u.slot = ?2 AND u.host_id = h.host_id AND u.key = ?3
-        JOIN pages AS p ON p.slot = ?2 AND p.host_id = h.host_id AND p.key = ?3
-        WHERE h.name = ?1
-    """
-    row: tuple[int, int, int, float] | None = cell.row(sql, host, slot_of(site_of(host)), key)
-    return row
-
-
 def visits_of(cell: CellConnection, row_key: RowKey, after_s: float = -inf, before_s: float = inf) -> list[VisitEntry]:
     """Return the visits of a URL between two times, oldest first."""
     sql = f"SELECT {_VISIT} FROM visits WHERE {_AT} AND time_s > ? AND time_s < ? ORDER BY time_s"  # noqa: S608  # our own names

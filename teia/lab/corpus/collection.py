@@ -1,6 +1,6 @@
 """A corpus in the cells of an index, on disk, as the indexer would leave it; made once and used again.
 
-    cell-0, cell-1 …   an index each, with its link file
+    cell-0, cell-1 …   an index each, with its link file and the lines that its hosts repeat
     ranks.bin          PageRank over all of them
     semantics/         the model of latent semantics, where one was requested
     collection.json    its parameters and cost; written last, so a folder without it is made anew
@@ -30,13 +30,15 @@ from teia.graph.renewal import update_ranks
 from teia.index.cell import CellIndex
 from teia.index.entry import IndexEntry
 from teia.index.position import SCHEMA_VERSION
+from teia.index.repeated import FILE as REPEATED_LINES
+from teia.index.repeated import RepeatedLinesWriter
 from teia.index.union import UnionReader
 from teia.indexer.process import COMMIT_PAGES
 from teia.lab.corpus.pages import Corpus
 from teia.search.rank.semantic import Models, save
 from teia.search.rank.train_semantic import train
 
-VERSION = 1
+VERSION = 2
 DESCRIPTION = "collection.json"
 REPORT_EVERY = 20_000
 
@@ -145,10 +147,12 @@ class _Cell:
     def __init__(self, folder: Path) -> None:
         self.index = CellIndex(folder)
         self.links = LinkFile(folder / "links.bin")
+        self.repeated_lines = RepeatedLinesWriter(folder / REPEATED_LINES)
         self.count = 0
 
     def add(self, entry: IndexEntry, anchors: tuple[str, ...]) -> None:
         self.index.put(entry, anchors)
+        self.repeated_lines.add(entry)
         self.links.append(entry.key, [link.key for link in entry.links])
         self.count += 1
         if self.count % COMMIT_PAGES == 0:
@@ -156,11 +160,13 @@ class _Cell:
 
     def commit(self) -> None:
         self.links.flush()
+        self.repeated_lines.flush()
         self.index.commit(self.count)
 
     def close(self) -> None:
         self.index.close()
         self.links.close()
+        self.repeated_lines.close()
 
 
 def _make(folder: Path, corpus: Corpus, clock: Clock, progress: Progress) -> CorpusRecord:

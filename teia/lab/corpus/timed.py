@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -25,6 +25,8 @@ import numpy as np
 import tantivy
 
 from teia.clock import Clock, WallClock
+from teia.index.repeated import FILE as REPEATED_LINES
+from teia.index.repeated import Lines, RepeatedLinesReader
 from teia.index.union import UnionReader
 from teia.lab.corpus.collection import CorpusCollection, cell_folder
 from teia.lab.corpus.questions import SampleQuery
@@ -33,7 +35,8 @@ from teia.search.rank.semantic import Model
 from teia.search.serve.results_cache import ResultsCache
 from teia.search.serve.searcher import Searcher, SearchOptions
 from teia.search.serve.shards import LocalShard
-from teia.search.show.results import Results
+from teia.search.show.results import Facts, Results
+from teia.urls import cell_starts, host_to_cell
 
 SHOWN = 10
 DEADLINE_S = 60.0
@@ -152,7 +155,7 @@ class Timing:
 
 
 class TimedSearch:
-    """A collection opened for searching as in the product: with ranks, and with a semantic model if requested.
+    """A collection opened for searching as in the product: ranks, repeated lines, its semantic model if requested.
 
     The product also reads last visits and numbers of links from the frontier for the results shown. They are missing
     here, because the collection was never crawled.
@@ -165,13 +168,21 @@ class TimedSearch:
         self.reader = WatchedReader(folders, self.watch)
         self._clock = clock or WallClock()
         self._ranking = Ranking(priors=collection.ranks())
+        self._facts = CorpusFacts(list(folders.values()))
         self._model = collection.models().current if semantics else _no_model
         self.searcher = self._searcher()
 
     def _searcher(self, answers: ResultsCache | None = None) -> Searcher:
         shards = [LocalShard("pages", self.reader)]
-        ranking, model = self._ranking, self._model
-        return Searcher(shards, self._clock, ranking=ranking, model=model, deadline_s=DEADLINE_S, answers=answers)
+        return Searcher(
+            shards,
+            self._clock,
+            ranking=self._ranking,
+            facts=self._facts,
+            model=self._model,
+            deadline_s=DEADLINE_S,
+            answers=answers,
+        )
 
     def keep_answers(self, most: int) -> None:
         """Answer repeated searches from a cache from now on, as the product does."""
@@ -208,7 +219,26 @@ class TimedSearch:
 
     def close(self) -> None:
         self.searcher.close()
+        self._facts.close()
         self.reader.close()
+
+
+class CorpusFacts:
+    """The lines that hosts repeat; nothing is known of visits."""
+
+    def __init__(self, cells: Sequence[Path]) -> None:
+        self._cell_of = host_to_cell(cell_starts(len(cells)))
+        self._lines = [RepeatedLinesReader(folder / REPEATED_LINES) for folder in cells]
+
+    def facts(self, _: Mapping[int, str], /) -> dict[int, Facts]:
+        return {}
+
+    def repeated_lines(self, hosts: Iterable[str], /) -> dict[str, Lines]:
+        return {host: self._lines[self._cell_of(host)].of(host) for host in hosts}
+
+    def close(self) -> None:
+        for reader in self._lines:
+            reader.close()
 
 
 def _no_model() -> Model | None:

@@ -98,12 +98,14 @@ def train(pages: Pages, *, seed: int, min_pages: int = 3, axes: int = AXES) -> M
     sample: list[Bag] = []
     total = 0
     for total, entry in enumerate(pages(), start=1):
+        place = total - 1 if total <= MAX_TRAINED else int(random.integers(total))
+        # Once the bags are full they are of no use, and only pages of the sample are analysed.
+        if bags.is_full and place >= MAX_TRAINED:
+            continue
         bag = bag_of(entry, words)
         bags.add(entry.key, bag)
-        if len(sample) < MAX_TRAINED:
-            sample.append(bag)
-        elif (place := int(random.integers(total))) < MAX_TRAINED:
-            sample[place] = bag
+        if place < MAX_TRAINED:
+            sample[place : place + 1] = [bag]  # one more, or another one
     if not bags.is_full:
         return train_on(bags, words, seed=seed, min_pages=min_pages, axes=axes)
     found = _find_axes(list(dict.fromkeys(sample)), words.stems(), axes, random) if total >= min_pages else None

@@ -10,5 +10,6 @@ alert_webhook     to a webhook
 cache             slow answers, cached for a while
 open_collections  collections kept open for reading between requests
 past_searches     searches of collections as they were, kept open for a moment
+local_search      searches for commands of this machine
 lab/              Runs of the lab that were started from the browser or by the API.
 """

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from subprocess import run
 
 import pytest
 
-from teia.cli.read.search import _facet_value, age
 from teia.store.root import open_root
 from tests.cli.conftest import Teia
 from tests.index.pages import indexed, page
@@ -81,13 +78,6 @@ def test_facets_expansion_and_language_can_be_requested(teia: Teia, data: Path) 
     assert "a.test" in teia(*words).stdout
 
 
-def test_facets_have_languages_by_name_with_the_code_that_a_filter_takes() -> None:
-    assert _facet_value("lang", "pt") == "Portuguese (pt)"
-    assert _facet_value("lang", "xyz") == "xyz"
-    assert _facet_value("lang", "") == "unknown"
-    assert _facet_value("host", "pt") == "pt"
-
-
 def test_a_misspelt_word_is_corrected_or_on_request_only_offered(teia: Teia, data: Path) -> None:
     done = teia("search", "impsoto", "--data", str(data))
     assert done.returncode == 0
@@ -126,21 +116,6 @@ def test_without_an_index_the_message_says_what_to_do(teia: Teia, tmp_path: Path
     assert "teia rebuild index" in line
 
 
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [
-        (0.0, "just now"),
-        (-5.0, "just now"),
-        (61.0, "1 minute ago"),
-        (7_300.0, "2 hours ago"),
-        (1e6, "11 days ago"),
-        (4e7, "1 year ago"),
-    ],
-)
-def test_ages_are_written_in_words(seconds: float, said: str) -> None:
-    assert age(seconds) == said
-
-
 def test_the_query_must_be_given_once(teia: Teia, data: Path) -> None:
     """A folder or a cluster; neither and both are wrong usage."""
     for words, said in (
@@ -150,9 +125,3 @@ def test_the_query_must_be_given_once(teia: Teia, data: Path) -> None:
         done = teia("search", "imposto", *words)
         assert done.returncode == 2
         assert said in done.stderr
-
-
-def test_the_command_imports_no_library_of_matrices() -> None:
-    """Seen: scipy took a third of the time of a search, for a path."""
-    code = "import sys, teia.cli.read.search; print(sorted({'scipy', 'httpx', 'uvicorn'} & set(sys.modules)))"
-    assert run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
 from teia.frontier.tables import pages
+from teia.frontier.tables.page_summaries import summarize_page
 from teia.urls import key_of
 from tests.frontier.cells import HOST, NOW_S, page
 from tests.frontier.tables.conftest import OTHER
@@ -22,7 +23,7 @@ def test_one_url_has_its_row_its_page_and_its_visits(cell: FrontierCell) -> None
     assert (visit.time_s, visit.changed, visit.offset, visit.length) == (NOW_S, None, 10, 5)
     assert pages.visits_of(cell, row_key, NOW_S) == []
     assert pages.url_of(cell, row_key) == page(1)
-    assert pages.summarize_page(cell, HOST, key_of(page(1))) == (row_key[1], 3, 1, NOW_S)
+    assert summarize_page(cell, HOST, key_of(page(1))) == (row_key[1], 3, 1, NOW_S)
 
 
 def test_what_is_unknown_or_was_not_visited_is_none(cell: FrontierCell) -> None:
@@ -32,7 +33,7 @@ def test_what_is_unknown_or_was_not_visited_is_none(cell: FrontierCell) -> None:
     queued = cell.find_row_key(HOST, key_of(page(3)))
     assert queued is not None
     assert pages.find_page(cell, queued) is None
-    assert pages.summarize_page(cell, HOST, key_of(page(3))) is None
+    assert summarize_page(cell, HOST, key_of(page(3))) is None
 
 
 def test_all_urls_have_their_pages_if_they_were_visited(cell: FrontierCell) -> None:
