@@ -110,4 +110,8 @@ def _open_past(data: Path | None, collection: str | None, as_of: str, clock: Clo
     if data is None or (data / "up.json").exists():
         raise UsageError("--as-of searches a collection of one machine; use it with --data DIR")
     root, name = open_collection(data, collection)
+    from teia.cluster.search.processes import read_librarian_settings
+
+    if read_librarian_settings(root, name) is not None:
+        raise UsageError("a cluster cannot be searched as of a date")
     return PastSearch(root, name, parse_moment(as_of), clock)

@@ -81,7 +81,7 @@ def _highlighted(snippet: Snippet, style: str = "") -> Parts:
 
 
 def _details(hit: Hit, now_s: float) -> list[str]:
-    found = [each for each in (hit.lang, hit.type) if each]
+    found = [each for each in (language_name(hit.lang), hit.type) if each]
     if hit.last_visit_s:
         found.append(f"last visit {age(now_s - hit.last_visit_s)}")
     if hit.fresh_probability is not None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from teia.cluster.search.messages import LibrarianSettings
+from teia.cluster.search.processes import librarian_file
 from teia.store.root import open_root
 from tests.cli.conftest import Teia
 from tests.index.pages import indexed, page
@@ -125,3 +128,18 @@ def test_the_query_must_be_given_once(teia: Teia, data: Path) -> None:
         done = teia("search", "imposto", *words)
         assert done.returncode == 2
         assert said in done.stderr
+
+
+def test_a_cluster_is_not_searched_as_of_a_date(teia: Teia, data: Path) -> None:
+    """The folder of a running node has a part of the cluster's pages: an answer from it would be a wrong one."""
+    root = open_root(data)
+    settings = LibrarianSettings(str(data), "main", "main", "one", ("nats://127.0.0.1:1",), "key", gather_s=1.0)
+    librarian_file(root, "main").write_bytes(msgspec.json.encode(settings))
+    with root.locked():
+        done = teia("search", "imposto", "--data", str(data), "--as-of", "2026-03-31")
+    assert done.returncode == 2
+    assert "a cluster cannot be searched as of a date" in done.stderr
+
+
+def test_the_language_of_a_result_is_named(teia: Teia, data: Path) -> None:
+    assert "Portuguese · text/html" in teia("search", "imposto", "--data", str(data)).stdout
