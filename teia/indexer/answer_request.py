@@ -18,14 +18,14 @@ from teia.search.show.text_blocks import blocks_of
 Answer = dict[str, Any]
 
 
-class Searchable(Protocol):
+class AnswersQueries(Protocol):
     """A collection opened for search, here or on a cluster, now or in the past."""
 
     def search(self, text: str, n: int, offset: int, options: SearchOptions) -> Results:
         """Answer a query."""
 
 
-def answer_request(opened: Searchable, request: Mapping[str, Any], clock: Clock) -> Answer:
+def answer_request(opened: AnswersQueries, request: Mapping[str, Any], clock: Clock) -> Answer:
     """Return the JSON object of an answer if the request wants that, else its warnings and blocks of text."""
     options = SearchOptions(
         explain=request["explain"],

@@ -7,7 +7,7 @@ data; they were chosen on the tuning half of the judged set (docs/search.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
@@ -28,6 +28,9 @@ MAX_PAIRS = 12
 PAIR_SLOP = 5
 MAX_PAIRED_WORDS = 16
 """Greatest number of words for pairs; in a longer query pairs cost more than all words together, and gain nothing."""
+
+THOUSANDS = 3
+"""Digits of a group in `1,000`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +72,17 @@ def needed_counts(query: Query) -> CountsDemand:
                 terms.update(dict.fromkeys(("exact", folded_of(word)) for word in words))
                 if joined:
                     # `e-mail` is also searched as `e`, `mail` and `email` (see `_joined`).
-                    terms.update(dict.fromkeys((*map(term_of, words), term_of("".join(words)))))
+                    terms.update(dict.fromkeys(map(term_of, (*words, *run_together(words)))))
     for each in query.exact:
         if each.phrase is not None:
             terms.update(dict.fromkeys(("exact", folded_of(word)) for word in each.phrase.words))
     return CountsDemand(tuple(terms), tuple(prefixes))
+
+
+def run_together(words: Sequence[str]) -> tuple[str, ...]:
+    """Return joined words as one word: `email`; none for numbers other than thousands, because 3.11 is not 311."""
+    is_other = all(map(str.isdigit, words)) and any(len(word) != THOUSANDS for word in words[1:])
+    return () if is_other else ("".join(words),)
 
 
 class Planner:
@@ -140,7 +149,7 @@ class Planner:
 
     def _joined(self, phrase: Phrase) -> Iterator[Part]:
         """Yield the alternatives of a joined phrase: its single words, the phrase, and the words run together."""
-        for word in (*phrase.words, "".join(phrase.words)):
+        for word in (*phrase.words, *run_together(phrase.words)):
             if stem_of(word):
                 yield from self._word(word, 1)
         yield self._phrase(phrase)

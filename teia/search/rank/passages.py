@@ -122,5 +122,6 @@ def link_share(text: str, entry: IndexEntry) -> float:
 def _spelt(text: str) -> re.Pattern[str]:
     """Return a pattern for a text with signs, in any case, that is no part of a longer word."""
     before = r"(?<!\w)" if WORD.match(text[:1]) else r"(?<![\w.])"
-    behind = r"(?!\w)" if WORD.match(text[-1:]) else r"(?![\w+#])"
+    # 3.11 is another version than 3.11.2.
+    behind = r"(?!\w|\.\d)" if text[-1:].isdigit() else r"(?!\w)" if WORD.match(text[-1:]) else r"(?![\w+#])"
     return re.compile(before + re.escape(text) + behind, re.IGNORECASE)

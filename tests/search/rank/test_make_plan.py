@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from teia.search.query.parser import parse
-from teia.search.rank.make_plan import MAX_PAIRED_WORDS, MAX_PAIRS, FieldWeights, Planner, needed_counts
+from teia.search.rank.make_plan import MAX_PAIRED_WORDS, MAX_PAIRS, FieldWeights, Planner, needed_counts, run_together
 from teia.search.rank.plan import AnyOf, Dated, Group, InTitle, Near, Plan, Term, leaves, matching
 from teia.search.rank.statistics import PAGES, TermCounts
 from teia.urls import key_of
@@ -146,3 +146,10 @@ def test_a_plan_can_be_sent_to_another_machine(typed: str) -> None:
     """F8: a shard needs the plan and nothing else."""
     plan = planned(typed)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(plan), type=Plan) == plan
+
+
+def test_joined_words_are_searched_as_one_but_numbers_are_not() -> None:
+    """Seen: `what is new in python 3.11` found a page about sockets, with the number 1.3.6.1.4.1.311."""
+    assert run_together(("e", "mail")) == ("email",)
+    assert run_together(("1", "000")) == ("1000",)
+    assert run_together(("3", "11")) == run_together(("12", "30")) == ()

@@ -87,6 +87,7 @@ LANGUAGES = [
     page(f"{SITE}/strings", f"Strings, strings and strings. The letter f.\n{FILLER}", "Strings"),
     page(f"{SITE}/new311", f"What is new in Python 3.11: faster code.\n{FILLER}", "News"),
     page(f"{SITE}/new310", f"What is new in Python 3.10, since 11 months: python and python 3.\n{FILLER}", "News"),
+    page(f"{SITE}/oid", f"What is new: the number 1.3.6.311.60 in Python 3.11.2, and 311.\n{FILLER}", "Sockets"),
     page(f"{SITE}/fstab", f"File systems are listed in /etc/fstab, one a line.\n{FILLER}", "File systems"),
     page(f"{SITE}/etc", f"An fstab, etc. The folder etc has files, etc; fstab is one, fstab.\n{FILLER}", "Fstab etc"),
 ]
@@ -120,6 +121,12 @@ def test_a_word_in_a_longer_one_or_in_a_domain_is_another_spelling() -> None:
     looked_for = Passages(parse(".net"), PassageWeights())
     with_net, with_domain = (page(f"{SITE}/x", f"{text} {FILLER}") for text in ("A .NET program.", "See www.fish.net."))
     assert looked_for.factor(with_net) > looked_for.factor(with_domain)
+
+
+def test_a_longer_version_is_another_one() -> None:
+    looked_for = Passages(parse("python 3.11"), PassageWeights())
+    here, longer = (page(f"{SITE}/x", f"Python {number} is out. {FILLER}") for number in ("3.11", "3.11.2"))
+    assert looked_for.factor(here) > looked_for.factor(longer)
 
 
 def test_a_long_run_of_signs_is_no_spelling_that_is_looked_for() -> None:
