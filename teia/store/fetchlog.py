@@ -28,6 +28,9 @@ from teia.durable import disk_errors
 MAX_SQL_CHARS = 64 << 10
 """Longest query that `store/sql.py` reads."""
 
+OF_PAGES = "kind NOT IN ('robots', 'probe', 'render')"
+"""Condition for visits to pages: without robots.txt, tests of a site, and what a rendered page requested."""
+
 _FILE = re.compile(r"fetches-(\d{8,})\.parquet")
 
 

@@ -28,7 +28,7 @@ from teia.frontier.tables.pages import CellUrl, all_urls
 from teia.records import Outcome
 from teia.store.archive import Position
 from teia.store.audit import Audit, audit_archive
-from teia.store.fetchlog import Log, LogPart, log_files
+from teia.store.fetchlog import OF_PAGES, Log, LogPart, log_files
 from teia.store.pending import PendingLog
 from teia.store.root import CellFolder, Root
 from teia.transfer.politeness_audit import RepeatedTime, audit_politeness, set_backs
@@ -151,9 +151,6 @@ def _failed_seeds(root: Root, collection: str) -> list[str]:
     return found
 
 
-_PAGES = "kind NOT IN ('robots', 'probe')"
-
-
 _BETWEEN_RUNS = """
 SELECT coalesce(sum(seconds), 0) FROM (
     SELECT date_diff('microsecond', min(started), max(ended)) / 1e6 AS seconds
@@ -162,13 +159,16 @@ SELECT coalesce(sum(seconds), 0) FROM (
 )"""
 
 
-def _crawling_s(log: FetchLog, root: Root, collection: str) -> float:
-    """Return the duration of all runs, and the time from the first to the last request between two of them."""
+def _runs(root: Root, collection: str) -> list[tuple[Any, ...]]:
     try:
         with CrawlReports(root.control) as reports:
-            runs = reports.recorded_runs(collection, RUNS_KEPT)
+            return reports.recorded_runs(collection, RUNS_KEPT)
     except StoreError:  # a folder without runs: its requests are taken as one
-        runs = []
+        return []
+
+
+def _crawling_s(log: FetchLog, runs: list[tuple[Any, ...]]) -> float:
+    """Return the duration of all runs, and the time from the first to the last request between two of them."""
     spans = [(began_s, ended_s or seen_s) for _, _, began_s, seen_s, ended_s, _ in runs]
     # Requests between two runs are those of a crawl that keeps pages fresh.
     bounds = {0.0: False} | {ended_s: False for _, ended_s in spans} | {began_s: True for began_s, _ in spans}
@@ -182,11 +182,12 @@ def idle_account(root: Root, collection: str) -> dict[str, Any]:
     with fetch_log(root, collection) as log:
         sums = "count(*), coalesce(sum(bytes), 0), coalesce(sum(links), 0), count(DISTINCT host)"
         requests, received, links, hosts = log.query(f"SELECT {sums} FROM fetches").rows[0]  # noqa: S608  # our text
-        stored = f"{_PAGES} AND decoded_bytes > 0"
+        stored = f"{OF_PAGES} AND decoded_bytes > 0"
         (pages,) = log.query(f"SELECT count(*) FROM fetches WHERE {stored}").rows[0]  # noqa: S608  # our text
-        by_outcome = f"SELECT outcome, count(*) AS n FROM fetches WHERE {_PAGES} GROUP BY 1 ORDER BY 2 DESC"  # noqa: S608
+        by_outcome = f"SELECT outcome, count(*) AS n FROM fetches WHERE {OF_PAGES} GROUP BY 1 ORDER BY 2 DESC"  # noqa: S608
         outcomes = {outcome: int(number) for outcome, number in log.query(by_outcome).rows}
-        seconds = _crawling_s(log, root, collection)
+        runs = _runs(root, collection)
+        seconds = _crawling_s(log, runs)
     state = read_index_state(root.collection(collection))
     known = queued = records = captures = 0
     for folder in root.collection(collection).cells():
@@ -194,9 +195,10 @@ def idle_account(root: Root, collection: str) -> dict[str, Any]:
         known, queued, records = known + cell.known, queued + cell.queued, records + stored_records(cell)
         captures += cell.captures
         cell.close()
+    left = "limit" if runs and runs[0][-1] == "limit" else "stopped"
     return {
         "collection": collection,
-        "state": "stopped" if queued else "finished",
+        "state": left if queued else "finished",
         "seconds": round(seconds, 3),
         "requests": int(requests),
         "pages": int(pages),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teia.clock import iso_utc
+from teia.store.fetchlog import OF_PAGES
 from teia.views.reports.servers import WIDTHS_S
 from teia.views.reports.source import Source
 
@@ -47,12 +48,11 @@ def activity(source: Source, since_s: float | None, now_s: float) -> Activity:
     step_s = next((width for width in WIDTHS_S if (now_s - began_s) / width <= BINS), WIDTHS_S[-1])
     start = f"CAST(floor(epoch(started) / {step_s}) AS BIGINT)"
     # A 304 says that the page is as it was: the visit was good. The archive has robots.txt files too.
-    page = "kind NOT IN ('robots', 'probe')"
     sql = f"""SELECT {start},
-        count(*) FILTER ({page} AND (status BETWEEN 200 AND 299 OR status = 304)),
-        count(*) FILTER ({page} AND status BETWEEN 300 AND 399 AND status <> 304),
-        count(*) FILTER ({page} AND status BETWEEN 400 AND 499), count(*) FILTER ({page} AND status >= 500),
-        count(*) FILTER ({page} AND (status IS NULL OR status < 200)),
+        count(*) FILTER ({OF_PAGES} AND (status BETWEEN 200 AND 299 OR status = 304)),
+        count(*) FILTER ({OF_PAGES} AND status BETWEEN 300 AND 399 AND status <> 304),
+        count(*) FILTER ({OF_PAGES} AND status BETWEEN 400 AND 499), count(*) FILTER ({OF_PAGES} AND status >= 500),
+        count(*) FILTER ({OF_PAGES} AND (status IS NULL OR status < 200)),
         coalesce(sum(bytes), 0), coalesce(sum(warc_length), 0)
         FROM fetches WHERE epoch(started) >= {began_s!r} GROUP BY 1 ORDER BY 1"""  # noqa: S608  # our own numbers
     bins = [ActivityBin(iso_utc(row[0] * step_s), *map(int, row[1:])) for row in source.log.query(sql).rows]

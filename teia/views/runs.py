@@ -22,6 +22,7 @@ from teia.clock import iso_utc
 from teia.collections.control_file import INTERRUPTED, CrawlReports
 from teia.errors import StoreError
 from teia.lib.message import Message
+from teia.store.fetchlog import OF_PAGES
 from teia.store.root import Root
 from teia.views.reports.source import Source, open_source
 
@@ -124,7 +125,7 @@ _IN_RUNS = (
     + """, last AS (
     SELECT run, key, arg_max(there, started) AS there, arg_max(outcome, started) AS outcome,
         arg_max(content, started) FILTER (has_content AND there) AS content
-    FROM of_run WHERE kind NOT IN ('robots', 'probe') GROUP BY run, key
+    FROM of_run WHERE {pages} GROUP BY run, key
 ), compared AS (
     SELECT *, coalesce(max(there::INT) OVER before, 0) = 1 AS was_known, lag(there) OVER pages AS was_there,
         last_value(content IGNORE NULLS) OVER before AS content_before
@@ -158,7 +159,7 @@ FROM judged GROUP BY run
 _SIZES = (
     _OF_RUN
     + """
-SELECT run, count(*), count(*) FILTER (kind NOT IN ('robots', 'probe') AND decoded_bytes > 0), sum(bytes),
+SELECT run, count(*), count(*) FILTER ({pages} AND decoded_bytes > 0), sum(bytes),
     sum(coalesce(warc_length, 0))
 FROM of_run GROUP BY run
 """
@@ -219,7 +220,7 @@ def _summarize(source: Source, runs: Sequence[RunRecord], now_s: float) -> list[
     sizes: dict[float, list[int]] = defaultdict(lambda: [0] * 4)
     for index, slices in _slices(source):
         for totals, sql in ((counts, _COUNTS), (sizes, _SIZES)):
-            for number, *values in source.log.query(sql.format(slices=slices, slice=index)).rows:
+            for number, *values in source.log.query(sql.format(slices=slices, slice=index, pages=OF_PAGES)).rows:
                 found = totals[float(number)]
                 totals[float(number)] = [have + int(more or 0) for have, more in zip(found, values, strict=True)]
     return [_summary(run, counts[run.number], sizes[run.number], now_s) for run in runs]
@@ -273,7 +274,14 @@ def _rows(source: Source, number: int, part: RunPart) -> tuple[RequestOfRun, ...
     """Return the first rows of a part: the newest requests, or the last answers of URLs in their order."""
     where, found = _CONDITIONS.get(part), list[RequestOfRun]()
     for index, slices in _slices(source):
-        names = {"slices": slices, "slice": index, "columns": _ROW, "run": int(number), "limit": SHOWN_ROWS}
+        names = {
+            "slices": slices,
+            "slice": index,
+            "pages": OF_PAGES,
+            "columns": _ROW,
+            "run": int(number),
+            "limit": SHOWN_ROWS,
+        }
         sql = _LOG.format(**names) if where is None else _CHANGED.format(**names, where=where)
         found += [_request(*row) for row in source.log.query(sql, SHOWN_ROWS).rows]
     found.sort(key=lambda each: each.url if where else each.time, reverse=where is None)

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from teia.store.root import open_root
+from teia.transfer.read_all import idle_account
 from tests.waiting import until
 
 from .labs import Lab, crawl, crawl_command, crawling, running_lab
@@ -107,3 +109,7 @@ def test_limits_on_pages_are_never_overshot(tmp_path: Path) -> None:
         summary = crawl(lab, tmp_path / "data", "--delay", "0", "--per-host", "4", "--max-pages", "25")
     assert summary["state"] == "limit"
     assert summary["pages"] == 25
+    account = idle_account(open_root(tmp_path / "data"), "main")
+    assert {key: account[key] for key in ("state", "pages", "outcomes")} == {
+        key: summary[key] for key in ("state", "pages", "outcomes")
+    }, "`teia status` says the same"

@@ -9,12 +9,13 @@ from teia.clock import iso_utc
 from teia.crawler.fetch_rows import IMPORTED_RUN
 from teia.frontier.tables.counts import found_between, urls_by_time_found
 from teia.lib.message import Message
+from teia.store.fetchlog import OF_PAGES
 from teia.views.reports.servers import BUCKETS, WIDTHS_S
 from teia.views.reports.source import Source, share_of
 
 FIRST_REQUESTS = f"""
     SELECT min(started) AS started FROM fetches
-    WHERE coalesce(run, 0) <> {IMPORTED_RUN} AND kind NOT IN ('robots', 'probe') GROUP BY url
+    WHERE coalesce(run, 0) <> {IMPORTED_RUN} AND {OF_PAGES} GROUP BY url
 """  # noqa: S608  # our own text
 """Query for the time of the first request of each URL; imported requests are not ours."""
 

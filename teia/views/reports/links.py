@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from teia.frontier.cell.schema import FOUND_BY, STATE_NAMES
 from teia.frontier.tables.counts import most_linked, urls_by_in_links, urls_by_source
 from teia.lib.message import Message
+from teia.store.fetchlog import OF_PAGES
 from teia.views.reports.source import Source, share_of
 
 IS_LIST = "(media_type IN ('text/xml', 'application/xml') OR media_type LIKE '%+xml') AND media_type NOT LIKE '%xhtml%'"
@@ -84,7 +85,7 @@ class Links:
 def links(source: Source, top: int = 20) -> Links:
     """Count references from the fetch log, and their targets from the frontier."""
     sums = "count(*), " + ", ".join(f"coalesce(sum({name}), 0)" for name in COUNTED)
-    of_pages = f"SELECT {sums} FROM fetches WHERE links IS NOT NULL AND kind NOT IN ('robots', 'probe')"  # noqa: S608  # our text
+    of_pages = f"SELECT {sums} FROM fetches WHERE links IS NOT NULL AND {OF_PAGES}"  # noqa: S608  # our text
     read, found, in_scope, unindexable, images, mail_links = source.log.query(
         # An answer of unknown type is no list.
         f"{of_pages} AND status BETWEEN 200 AND 299 AND NOT coalesce({IS_LIST}, false)"

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from teia.frontier.tables.counts import urls_by_outcome
 from teia.lib.message import Message
 from teia.records import Outcome
+from teia.store.fetchlog import OF_PAGES
 from teia.views.reports.source import Source, share_of
 
 DESCRIPTIONS = {
@@ -65,7 +66,7 @@ class Outcomes:
 def outcomes(source: Source, top: int = 0) -> Outcomes:  # noqa: ARG001  # every outcome is shown
     """Count the URLs of a collection by outcome, the most frequent first."""
     by_url = source.count(urls_by_outcome)
-    sql = "SELECT outcome, count(*) FROM fetches WHERE kind NOT IN ('robots', 'probe') GROUP BY outcome"
+    sql = f"SELECT outcome, count(*) FROM fetches WHERE {OF_PAGES} GROUP BY outcome"  # noqa: S608  # our own text
     by_request = {outcome: int(number) for outcome, number in source.log.query(sql).rows}
     # A request may have had another outcome than the URL's last visit.
     names = sorted({*by_url, *by_request}, key=lambda name: (-by_url[name], -by_request.get(name, 0), name))

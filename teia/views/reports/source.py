@@ -18,16 +18,14 @@ from teia.config.sections import Config
 from teia.crawler.fetch_rows import log_part
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.tables.counts import LISTED_REFUSALS
+from teia.store.fetchlog import OF_PAGES
 from teia.store.root import CellFolder, Root
 
 if TYPE_CHECKING:
     from teia.store.sql import FetchLog
 
 Key = TypeVar("Key")
-ANSWERED = (
-    "kind NOT IN ('robots', 'probe') AND status BETWEEN 200 AND 299 AND decoded_bytes > 0"
-    f" AND outcome NOT IN ({LISTED_REFUSALS})"
-)
+ANSWERED = f"{OF_PAGES} AND status BETWEEN 200 AND 299 AND decoded_bytes > 0 AND outcome NOT IN ({LISTED_REFUSALS})"
 """Condition on the fetch log: an answer that brought a document."""
 
 

@@ -26,7 +26,10 @@ from teia.render.program import find_browser
 from teia.store.reader import file_records
 from teia.store.root import open_root
 from teia.transfer.audits import AuditKind, audit
+from teia.transfer.read_all import idle_account
 from teia.views.alerts import Disk, find_alerts
+from teia.views.reports.outcomes import outcomes
+from teia.views.reports.source import open_source
 from tests.conftest import missing
 from tests.crawler.rendering.script_webs import StyledSite, filler, styled_site
 from tests.crawler.webs import Crawled, Page, ScriptedWeb, crawl_web, html, robots
@@ -85,6 +88,16 @@ def test_only_pages_whose_kind_gains_by_it_are_rendered(crawled: Crawled) -> Non
     needed = FEW["single"] + FEW["scroll"] + FEW["click"]
     assert counts.rendered == needed + 4
     assert counts.failed == 0
+
+
+def test_what_a_page_requests_is_no_page_when_the_crawl_is_over_either(crawled: Crawled) -> None:
+    """`teia status` and the reports counted scripts among the pages; the crawl itself did not."""
+    counts, account = crawled.crawls[0].counts, idle_account(open_root(crawled.data), "main")
+    assert (account["pages"], account["outcomes"]) == (counts.pages, dict(counts.outcomes.most_common()))
+    assert account["requests"] == counts.requests > counts.pages + 10
+    with open_source(open_root(crawled.data), "main") as source:
+        rows = outcomes(source).rows
+    assert sum(row.requests for row in rows) == counts.outcomes.total()
 
 
 def test_the_requests_of_pages_are_polite_and_obey_robots_and_each_is_in_the_log(crawled: Crawled) -> None:
