@@ -98,6 +98,8 @@ def test_an_invitation_is_taken_from_the_address_and_leaves_it(live: Live, brows
     page.goto(f"/login#{code}")
     assert page.input_value("#code") == code
     assert "#" not in page.url
+    assert page.locator("main form").first.locator("#code").count() == 1, "it is the first form"
+    assert page.evaluate("document.activeElement.id") == "new-name"
     page.fill("#new-name", "convidada")
     page.fill("#new-password", PASSWORD)
     page.click("text=Create account")

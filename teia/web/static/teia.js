@@ -21,6 +21,10 @@ const field = document.querySelector("input[data-from-address]");
 if (field && location.hash.length > 1) {
   field.value = decodeURIComponent(location.hash.slice(1));
   history.replaceState(null, "", location.pathname + location.search);
+  // Who comes with an invitation has no account to sign in with: its form is the first one.
+  const invited = field.closest("section");
+  invited.parentElement.prepend(invited);
+  document.getElementById("new-name").focus();
 }
 
 // ---- keys -----------------------------------------------------------------------------------------------------------

@@ -25,6 +25,15 @@ def test_a_wrong_password_stays_on_the_form_with_the_name_and_where_to_go(web: W
     assert "usuário ou senha incorretos" in portuguese.text
 
 
+def test_before_the_first_account_there_is_nothing_to_sign_in_with(web: Web) -> None:
+    """A newcomer typed a new name and password into the form for those who have an account."""
+    page = web.client().get("/login").text
+    assert "Create the first account" in page
+    assert 'action="/login"' not in page
+    web.client(Role.VIEWER)
+    assert 'action="/login"' in web.client().get("/login").text
+
+
 @pytest.mark.parametrize(
     ("field", "typed", "id_"),
     [("code", "not a code", "code"), ("name", "two words", "new-name"), ("password", "short", "new-password")],
