@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -27,9 +28,10 @@ from teia.cluster.nats.servers import NatsServers
 from teia.cluster.views.node_file import cluster_source
 from teia.cluster.views.view import ClusterView
 from teia.crawler.loop import GRACE_S
-from teia.lab.server.witness import early_requests
+from teia.lab.server.requestlog import RequestLogEntry
+from teia.lab.server.witness import TOLERANCE_S, early_requests
 from teia.store.root import open_root
-from teia.urls import cell_starts
+from teia.urls import cell_starts, split
 from tests.system.labs import Lab, running_lab
 from tests.waiting import until
 
@@ -320,9 +322,9 @@ def suffer(faults: Faults, deeds: Sequence[str], lab: Lab, since: int) -> None:
         print(f"{deed}: {time.monotonic() - began:.1f} s, {lab.requests() - since} requests", flush=True)
 
 
-def drawn(faults: Sequence[str], count: int) -> tuple[list[str], random.Random]:
+def drawn(faults: Sequence[str], count: int, seed: int = 0) -> tuple[list[str], random.Random]:
     """Some faults, by chance, and the chance that goes on."""
-    seed = int(os.environ.get("FAULTS_SEED", "1"))
+    seed = seed or int(os.environ.get("FAULTS_SEED", "1"))
     chance = random.Random(seed)
     deeds = chance.sample(faults, count)
     print(f"\nseed={seed} {deeds}")
@@ -342,3 +344,88 @@ def test_twenty_faults_in_one_crawl_lose_no_url_and_hurt_no_host(
     endure(tmp_path, LONG, *drawn(ALL, len(ALL)))
     record_property("figure 5", f"{len(ALL)} faults of nodes and servers in one crawl: 0 early requests")
     record_property("figure 9", f"{len(ALL)} faults of nodes and servers in one crawl: 0 URLs lost, 0 double commits")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(6 * 3600)
+def test_two_hundred_schedules_of_faults_lose_no_url_and_hurt_no_host(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """Figure 9. `FAULTS_SCHEDULES` gives another number; each takes half a minute and more."""
+    schedules = int(os.environ.get("FAULTS_SCHEDULES", "200"))
+    for seed in range(1, schedules + 1):
+        folder = tmp_path / f"{seed}"
+        folder.mkdir()
+        endure(folder, SHORT, *drawn(FEW, 4, seed))
+        shutil.rmtree(folder)
+    said = "schedules of four faults each on three to five nodes: 0 URLs lost, 0 double commits, taken over in time"
+    record_property("figure 9", f"{schedules} {said}")
+
+
+# ---- politeness ------------------------------------------------------------------------------------------------------
+
+POLITE = """
+seed = 77
+hosts = {hosts}
+pages = {pages}
+
+[sites]
+theta = 0.2
+nxdomain = 0
+unreachable = 0
+
+[errors]
+scale = 1.0
+silent_s = 5.0
+
+[robots]
+present = 1.0
+excluded = 0.02
+crawl_delay = 0.0
+
+[changes]
+slowest = 0
+fastest = 0
+"""
+RETRY_AFTER_S = 120.0
+"""What the lab's servers send with a 503."""
+
+FETCHES = int(os.environ.get("FETCHES", "100000"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(6 * 3600)
+def test_a_hundred_thousand_fetches_by_three_nodes_and_twenty_kills_hurt_no_host(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """Figure 5: judged by the lab's log alone. `FETCHES` gives another number."""
+    kills, hosts = 20, max(20, FETCHES // 250)
+    trial = Trial(77, hosts, FETCHES, 0.2, 0.5, Pace().silence_s, True, FETCHES // (2 * kills), 187)
+    spec = POLITE.format(hosts=hosts, pages=FETCHES)
+    with running_lab(tmp_path, spec, trial.number, truth=True) as lab, relays() as between:
+        for nats in run_servers(tmp_path / "nats", 3):
+            with cluster(tmp_path, nats, lab, trial.delay_s, trial.session_s) as nodes:
+                suffer(Faults(trial, nodes, nats, between, {}, random.Random(5)), ["kill"] * kills, lab, 0)
+                nodes.finish(within_s=3 * 3600)
+        entries = lab.settled_entries()
+        refused = {split(url)[1::2] for url, line in lab.truth().items() if not line["robots_allowed"]}
+    assert refused
+    assert not [entry for entry in entries if (entry.host, entry.path) in refused], "disallowed"
+    for server_of in (lambda entry: entry.host, lambda entry: entry.address):
+        assert early_requests(entries, trial.delay_s, server_of) == []
+    early = before_retry_after(entries)
+    assert not early, early[:3]
+    said = f"fetches by three nodes under {kills} kills: 0 disallowed, 0 early, 0 before Retry-After"
+    record_property("figure 5", f"{len(entries)} {said}")
+
+
+def before_retry_after(entries: Sequence[RequestLogEntry]) -> list[tuple[RequestLogEntry, RequestLogEntry]]:
+    """Return the requests that a host got before the Retry-After of its last 503 was over."""
+    last: dict[str, RequestLogEntry] = {}
+    found = []
+    for entry in sorted(entries, key=lambda entry: entry.start_s):
+        before = last.get(entry.host)
+        if before is not None and before.status == 503 and entry.start_s < before.end_s + RETRY_AFTER_S - TOLERANCE_S:
+            found.append((before, entry))
+        last[entry.host] = entry
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tomllib
 from fnmatch import fnmatch
@@ -55,4 +56,10 @@ def test_a_release_is_reproducible_and_works_in_an_empty_folder(tmp_path_factory
         missing("a Python 3.11 with headers")
     assert done.returncode == 0, done.stderr[-4000:]
     assert "works: version, demo, crawl, search, serve, cluster" in done.stdout
-    assert sorted(path.suffix for path in out.iterdir()) == ["", ".gz", ".whl"]
+    assert sorted(path.suffix for path in out.iterdir()) == ["", ".gz", ".json", ".txt", ".whl"]
+    pinned = next(out.glob("*.requirements.txt")).read_text("utf-8").splitlines()
+    assert all("--hash=sha256:" in line and len(line.rpartition(":")[2]) == 64 for line in pinned)
+    bill = json.loads(next(out.glob("*.cdx.json")).read_text("utf-8"))
+    assert bill["bomFormat"] == "CycloneDX"
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    assert len(bill["components"]) == len(pinned) > len(needed)

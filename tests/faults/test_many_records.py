@@ -88,7 +88,9 @@ def test_records_written_under_kills_are_all_there_and_once(tmp_path: Path) -> N
 def test_a_million_records_written_under_kills_are_all_there_and_once(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    records = check(tmp_path / "cell", 1_000_000 // RECORDS_OF_A_PAGE + 1, 40)
-    assert records >= 1_000_000
+    """Figure 10. `RECORDS` gives another number."""
+    wanted = int(os.environ.get("RECORDS", "1000000"))
+    records = check(tmp_path / "cell", wanted // RECORDS_OF_A_PAGE + 1, 40)
+    assert records >= wanted
     said = "records under 40 kills: all readable by warcio, all digests match, each once; CDXJ made anew is identical"
     record_property("figure 10", f"{records} {said}")
