@@ -35,7 +35,10 @@ Get = Callable[[str], str]
 Values = Mapping[str, float]
 NAME = "demo"
 PASSWORD = "for the length of this run"  # of an account that ends with the demo
-_SHOWN = re.compile(r'data-live="([\w.]+)" data-as="number"[^>]*>([\d,]+)<')
+ROUNDED = 0.00051
+"""Difference of two shares that are shown in percent, with one digit behind the point, and are the same."""
+
+_SHOWN = re.compile(r'data-live="([\w.]+)" data-as="(number|percent)[^>]*>([\d,.]+)%?<')
 _LOGIN = re.compile(r"(http://127\.0\.0\.1:\d+)/login#(\S+)")
 
 
@@ -43,11 +46,12 @@ def read_sample(get: Get, root: Root, name: str) -> dict[str, Values] | None:
     """Read the figures of a collection wherever they are shown; None if the crawler reported anew meanwhile."""
     before = json.loads(get(f"/api/v1/c/{name}/status"))
     places = {
-        "list of collections": _of_account(next(each for each in _collections(get) if each["name"] == name)),
+        "list of collections": _of_list(next(each for each in _collections(get) if each["name"] == name)),
         "/metrics": _of_metrics(get("/metrics"), name),
         "monitor": _of_page(get(f"/c/{name}")),
         "frontier": _of_account(json.loads(get(f"/api/v1/c/{name}/frontier"))),
         "teia status": _of_account(current_account(root, name)),
+        "search": _named(json.loads(get("/api/v1/")), {"fresh": "freshness.fresh"}),
     }
     after = json.loads(get(f"/api/v1/c/{name}/status"))
     if _of_account(before) != _of_account(after):
@@ -60,7 +64,7 @@ def contradictions(sample: Mapping[str, Values]) -> list[str]:
     found = []
     for name in FIGURES:
         values = {place: shown[name] for place, shown in sample.items() if name in shown}
-        if len(set(values.values())) > 1:
+        if max(values.values(), default=0.0) - min(values.values(), default=0.0) > ROUNDED:
             found.append(f"{name}: " + ", ".join(f"{place} {value:g}" for place, value in values.items()))
     return found
 
@@ -75,6 +79,15 @@ def _of_account(account: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in values.items() if isinstance(value, (int, float))}
 
 
+def _of_list(line: Mapping[str, Any]) -> dict[str, float]:
+    return _of_account(line) | _named(line, {"fresh": "freshness.fresh", "bound": "freshness.possible"})
+
+
+def _named(record: Mapping[str, Any], figures: Mapping[str, str]) -> dict[str, float]:
+    """Return figures that have other keys in a record."""
+    return {figure: float(record[key]) for key, figure in figures.items() if record.get(key) is not None}
+
+
 def _of_metrics(text: str, name: str) -> dict[str, float]:
     samples = {
         sample.name: sample.value
@@ -86,7 +99,11 @@ def _of_metrics(text: str, name: str) -> dict[str, float]:
 
 
 def _of_page(text: str) -> dict[str, float]:
-    return {name: float(shown.replace(",", "")) for name, shown in _SHOWN.findall(text) if name in FIGURES}
+    return {
+        name: float(shown.replace(",", "")) / (100.0 if unit == "percent" else 1.0)
+        for name, unit, shown in _SHOWN.findall(text)
+        if name in FIGURES
+    }
 
 
 # ---- a live crawl ----------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ came at other times than that plan's. The loss of the best plan because rates ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass, field, replace
 from itertools import repeat
 from math import sqrt
@@ -25,15 +25,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teia.crawler.keep_fresh.estimate import HostEstimate
+from teia.crawler.keep_fresh.apply_signals import without_sources
+from teia.crawler.keep_fresh.estimate import (
+    FIRST_KEY,
+    CommonKnowledge,
+    HostEstimate,
+    HostKey,
+    HostKnowledge,
+    HostRecords,
+)
 from teia.crawler.keep_fresh.host_plan import (
     SHORTEST_SLOT_S,
     HostPriors,
     PageColumns,
+    Weigh,
     fresh_probabilities,
     host_world,
     priors_of,
 )
+from teia.frontier.cell import revisits
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.revisits import CapturedPage
 from teia.lib.message import Message, joined
 from teia.refresh.history import DAY_S
 from teia.refresh.intensities import plan_intensities
@@ -42,6 +54,9 @@ from teia.refresh.priors import SharedError, shared_error
 from teia.refresh.rates import Flags, Floats, Gamma, mean_fresh_probability
 
 WEEK_S = 7 * DAY_S
+PART = 50_000
+"""Pages of one host that are looked at together; keys are hashes, so a part is a fair sample."""
+
 UNANSWERED_S = 1.0
 """A page requested so long after it was last seen did not answer that request."""
 
@@ -296,6 +311,52 @@ def attribute_loss(whole: FreshnessBound) -> LostFreshness:
     if not scale:
         schedule = missing
     return LostFreshness(1.0 - max(whole.best, whole.fresh), learning, schedule, failures)
+
+
+class CountedBounds(NamedTuple):
+    """Freshness of each part of a host, the number of its pages with a revisit, and whether its 304s are in doubt."""
+
+    bounds: list[FreshnessBound]
+    revisited: int
+    is_unproven: bool
+
+
+def bounds_of_host(
+    frontier: FrontierCell,
+    host_key: HostKey,
+    slot_s: float,
+    weigh: Weigh,
+    common: CommonKnowledge,
+    now_s: float,
+    horizon_s: float | None = None,
+) -> CountedBounds:
+    """Count the freshness of one host, whose requests are `slot_s` apart, from the records of all its pages."""
+    total = revisits.count_captured(frontier, *host_key)
+    found, revisited, is_unproven = list[FreshnessBound](), 0, False
+    for rows in parts_of_host(frontier, host_key):
+        pages = HostRecords.read(frontier, host_key, rows, now_s, weigh)
+        known = HostKnowledge.learn(frontier, host_key, pages, common)
+        made = known.estimate(frontier, host_key, pages, now_s)
+        made = replace(made, columns=without_sources(made.columns))
+        revisited += count_revisited(made.columns)
+        is_unproven |= made.unproven is not None
+        # A part of a host has its part of the slots.
+        bound = compute_bound(made, slot_s * total / len(rows), now_s, horizon_s)
+        found += [bound] if bound is not None else []
+    return CountedBounds(found, revisited, is_unproven)
+
+
+def parts_of_host(frontier: FrontierCell, host_key: HostKey) -> Iterator[list[CapturedPage]]:
+    """Yield the captured pages of a host, PART at a time."""
+    after = FIRST_KEY
+    while rows := revisits.captured_pages(frontier, *host_key, after, PART):
+        after = rows[-1].key
+        yield rows
+
+
+def count_revisited(columns: PageColumns) -> int:
+    """Return the number of pages that were visited again, of those that figures of freshness are about."""
+    return int(((columns.histories.visits > 0) & (columns.weight > 0) & ~columns.is_gone).sum())
 
 
 def combine_bounds(bounds: Iterable[FreshnessBound]) -> FreshnessBound | None:

@@ -46,8 +46,19 @@ from teia.crawler.keep_fresh.crawl_budget import (
     nothing_elsewhere,
     value_of_new,
 )
-from teia.crawler.keep_fresh.estimate import CommonKnowledge, HostEstimate, are_304s_true, read_unproven
-from teia.crawler.keep_fresh.freshness import FreshnessBound, compute_bound
+from teia.crawler.keep_fresh.estimate import (
+    CommonKnowledge,
+    HostEstimate,
+    are_304s_true,
+    common_of_cells,
+    read_unproven,
+)
+from teia.crawler.keep_fresh.freshness import (
+    FreshnessBound,
+    bounds_of_host,
+    compute_bound,
+    count_revisited,
+)
 from teia.crawler.keep_fresh.give_way import Swap, SwapFinder, give_way
 from teia.crawler.keep_fresh.host_plan import (
     HostPlan,
@@ -106,6 +117,12 @@ FIRST_KEY = -(1 << 63)
 YIELD_VISITS = 4.0
 """First visits of a host that count as much as those of all hosts, where it is asked how many of them bring a page."""
 
+COUNT_S = 20.0
+"""Time after which the freshness of all hosts is counted anew, while somebody asks for it."""
+
+COUNTED_AT_ONCE, LEAST_COUNTED = 2_000, 500
+"""Number of pages that may be counted each time somebody asks, and what a host counts for at least."""
+
 Value = TypeVar("Value")
 VisitedPage = tuple[int, float, float, float, float]
 """A visited page for a plan in memory: key, weight, change rate, time of the visit, and age of its content."""
@@ -127,6 +144,8 @@ class RefreshedHost:
     slot_s: float
     paced: int = 0
     pages: int = 0
+    revisited: int = 0
+    counted: float = -inf
     news: int = 0
     planned: float = 0.0
     after: int = FIRST_KEY
@@ -155,6 +174,16 @@ class PlanResult(NamedTuple):
     are_304s_true: bool | None = None
     demand: HostDemand | None = None
     least: float = inf
+    revisited: int = 0
+
+
+class CountedHost(NamedTuple):
+    """Freshness of a host between two plans, the number of its pages, and that of pages with a revisit."""
+
+    host: RefreshedHost
+    bound: FreshnessBound | None
+    pages: int
+    revisited: int
 
 
 class PlanInputs(NamedTuple):
@@ -214,7 +243,9 @@ class Refresh:
         self._of_all = _FIRST_PRIOR
         self._validators: Counter[bool | None] = Counter()
         self._thread = ThreadPoolExecutor(1, "plan")
-        self._running: Future[PlanResult] | None = None
+        self._running: Future[PlanResult] | Future[CountedHost] | None = None
+        self._to_count: deque[RefreshedHost] = deque()
+        self._may_count, self._count_at, self._revisited = 0, 0.0, 0
         self._moving: tuple[RefreshedHost, deque[DueTimeChange]] | None = None
         self._scheduled: list[tuple[RefreshedHost, VisitedPage]] = []
         self.stored_pages = sum(count_kept(cell.frontier) for cell in cells) if config.limits.pages_kept else 0
@@ -249,7 +280,9 @@ class Refresh:
         """True if there is something to do before the next visit ends."""
         if self._running is not None:
             return self._running.done()
-        return self._moving is not None or (bool(self._plan_queue) and self._clock.ticks_s() >= self._plan_at)
+        now = self._clock.ticks_s()
+        may_count = self._may_count > 0 and (bool(self._to_count) or now >= self._count_at)
+        return self._moving is not None or may_count or (bool(self._plan_queue) and now >= self._plan_at)
 
     def _host(self, cell: Cell, host_id: int, name: str) -> RefreshedHost:
         host = self._hosts.get((cell.number, host_id))
@@ -273,6 +306,7 @@ class Refresh:
         self._plans = _without(self._plans, gone)
         self._policy_queues = _without(self._policy_queues, gone)
         self._plan_queue = deque(host for host in self._plan_queue if host not in gone)
+        self._to_count = deque(host for host in self._to_count if host not in gone)
         if self._moving is not None and self._moving[0] in gone:
             self._moving = None
         if self._running is not None:  # its result may contain one of them
@@ -515,12 +549,19 @@ class Refresh:
         """Apply the planning thread's result, move due times for a short time, and give the thread its next host."""
         touched: Touched = []
         if self._running is not None and self._running.done():
-            touched += self._apply_plan(self._running.result())
+            made = self._running.result()
             self._running = None
+            if isinstance(made, PlanResult):
+                touched += self._apply_plan(made)
+            else:
+                made.host.counted = self._clock.ticks_s()
+                self._set_bound(made.host, made.bound, made.pages, made.revisited)
         if self._moving is not None:
             touched.append(self._move_due_times(*self._moving))
         if self._running is None and self._moving is None:
             self._start_planning()
+        if self._running is None and self._moving is None:
+            self._start_counting()
         return touched
 
     def _apply_plan(self, made: PlanResult) -> Touched:
@@ -553,17 +594,57 @@ class Refresh:
 
     def _store_bound(self, host: RefreshedHost, made: PlanResult) -> None:
         """Store a host's freshness, bounds and least important page; for a large host, those of its last part."""
-        host.pages = made.pages
+        # A plan knows the host as well as a count does, but others less well; so a recent count stays.
+        if not made.pages or self._clock.ticks_s() - host.counted > 2 * COUNT_S:
+            self._set_bound(host, made.bound, made.pages, made.revisited)
         self._swap_finder.note_least(host.cell.number, host.host_id, made.least)
         self._validators.subtract([host.are_304s_true])
         self._validators.update([made.are_304s_true])
         host.are_304s_true = made.are_304s_true
-        before, now = host.bound, made.bound
-        host.bound = now
-        self._bound_sums += _as_sums(now) - _as_sums(before)
+
+    def _set_bound(self, host: RefreshedHost, bound: FreshnessBound | None, pages: int, revisited: int) -> None:
+        self._bound_sums += _as_sums(bound) - _as_sums(host.bound)
+        self._revisited += revisited - host.revisited
+        host.bound, host.pages, host.revisited = bound, pages, revisited
+
+    def _start_counting(self) -> None:
+        """Count the freshness of the next host, by the records and the knowledge of the report (views/reports).
+
+        Plans are made when there is news. On a young crawl that is long ago for most hosts, and was before anything was
+        known of their rates. A host that has no plan yet is counted as well.
+        """
+        now = self._clock.ticks_s()
+        if self._may_count > 0 and not self._to_count and now >= self._count_at:
+            self._count_at = now + COUNT_S
+            self._to_count.extend(
+                host for host in self._hosts.values() if host.pages + host.news and host.pages <= PART_PAGES
+            )
+        if self._may_count > 0 and self._to_count:
+            host = self._to_count.popleft()
+            self._may_count -= max(host.pages, LEAST_COUNTED)
+            # In the long run nothing is new, and known pages have all requests: a budget's, or all polite ones.
+            plan = self._plans.get(host) if self.budget.is_limited else None
+            slot_s = None if plan is None else plan.slot_s
+            self._running = self._thread.submit(self._count_freshness, host, slot_s, self._clock.now_s())
+
+    def _count_freshness(self, host: RefreshedHost, slot_s: float | None, now_s: float) -> CountedHost:
+        """Count the freshness of a host; in the planning thread, with its own read-only connection to the cell."""
+        common = common_of_cells([cell.frontier for cell in self._cells], now_s)
+        with closing(FrontierCell(host.cell.folder.frontier, read_only=True)) as frontier:
+            host_key = (host.slot, host.host_id)
+            with sqlite_errors(frontier.path):
+                total = revisits.count_captured(frontier, *host_key)
+                slot_s = self._slot_s(frontier, host) if slot_s is None else slot_s
+                counted = bounds_of_host(frontier, host_key, slot_s, self._weigh, common, now_s)
+        # Hosts of more than one part are not counted between plans.
+        return CountedHost(host, counted.bounds[0] if counted.bounds else None, total, counted.revisited)
 
     def account(self) -> dict[str, float] | None:
-        """Return the freshness of all hosts at their last plans, and its bounds; None before the first plan."""
+        """Return the freshness of all hosts as it was counted last, and its bounds; None before the first plan.
+
+        Asking for it has it counted anew.
+        """
+        self._may_count = COUNTED_AT_ONCE
         pages, weight, fresh, variance, best, best_variance, possible, *shared = self._bound_sums.tolist()
         if not pages or not weight > 0:
             return None
@@ -572,7 +653,7 @@ class Refresh:
         whole = FreshnessBound(round(pages), weight, *shares, 1.0, best_variance=best_variance, shared=error)
         numbers = {"fresh": whole.fresh, "fresh_error": whole.error, "best": whole.best}
         numbers |= {"best_error": whole.best_error, "possible": possible / weight}
-        counts = {"pages": whole.pages, "visited_again": round(self._sums[0])}
+        counts = {"pages": whole.pages, "visited_again": self._revisited}
         return {**counts, **{name: round(number, 4) for name, number in numbers.items()}, **self.budget.account()}
 
     def _move_due_times(self, host: RefreshedHost, moves: deque[DueTimeChange]) -> tuple[Cell, list[tuple[int, str]]]:
@@ -655,7 +736,10 @@ class Refresh:
         policy_queue = self._make_policy_queue(columns, found, part, now_s)
         bound = compute_bound(HostEstimate(pages, found, plan.priors, unproven), plan.slot_s, now_s, before=host.bound)
         moves, are_true = due_time_changes(columns, interval_s), are_304s_true(trust, columns.histories)
-        return PlanResult(host, plan, moves, after, total, policy_queue, bound, swaps, are_true, part.demand, least)
+        revisited = count_revisited(pages)
+        return PlanResult(
+            host, plan, moves, after, total, policy_queue, bound, swaps, are_true, part.demand, least, revisited
+        )
 
     def _slot_s(self, frontier: FrontierCell, host: RefreshedHost) -> float:
         """Return the time between requests to a host: as its last requests were paced, or as expected."""

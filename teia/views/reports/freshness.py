@@ -13,16 +13,16 @@ from teia.collections.account import MIN_REVISITED, truth_of
 from teia.collections.control_file import CrawlReports
 from teia.config.sections import RefreshSettings
 from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
-from teia.crawler.keep_fresh.apply_signals import without_sources
 from teia.crawler.keep_fresh.crawl_budget import CrawlBudget, HostDemand, PacedHost
-from teia.crawler.keep_fresh.estimate import FIRST_KEY, CommonKnowledge, HostKnowledge, HostRecords, common_of_cells
+from teia.crawler.keep_fresh.estimate import CommonKnowledge, common_of_cells
 from teia.crawler.keep_fresh.freshness import (
     FreshnessBound,
     LostFreshness,
     attribute_loss,
+    bounds_of_host,
     combine_bounds,
-    compute_bound,
     feasibility,
+    parts_of_host,
 )
 from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, Weigh
 from teia.crawler.keep_fresh.observe import decode_errors
@@ -38,11 +38,11 @@ from teia.urls import site_of, slot_of
 from teia.views.host_budget import RunningBudget, demand_of_host
 from teia.views.reports.source import OpenCell, Source
 
-PART = 50_000
-"""Pages of one host that are looked at together; keys are hashes, so a part is a fair sample."""
-
 MEASURED_S = 60.0
 """Age up to which a measurement of the true freshness is shown beside the estimate."""
+
+PACED_BY = 20
+"""Number of a host's last requests from which its pace is computed."""
 
 MAX_HOSTS = 1_000_000
 
@@ -144,12 +144,11 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
         granted_s[host] = max(_polite_s(source, pace, host), SHORTEST_SLOT_S)
         slot_s = max(granted_s[host], 1.0 / planned[host] if host in planned else 0.0)
         hiding += [host] if _trust(cell, host_id, host).hides_changes else []
-        parts, seen, is_unproven = _host_bounds(
-            cell, host_id, host, slot_s, source.config.refresh, weigh, common, now_s
-        )
-        again += seen
-        unproven += is_unproven
-        of_host = combine_bounds(parts)
+        host_key, horizon_s = (slot_of(site_of(host)), host_id), source.config.refresh.horizon_s
+        counted = bounds_of_host(cell.frontier, host_key, slot_s, weigh, common, now_s, horizon_s)
+        again += counted.revisited
+        unproven += counted.is_unproven
+        of_host = combine_bounds(counted.bounds)
         if of_host is not None:
             found.append((host, of_host))
     found.sort(key=lambda each: (-each[1].pages, each[0]))
@@ -263,7 +262,7 @@ def _demand_of(
 ) -> HostDemand | None:
     """Return what a host could use of a budget; of a large host, by a part of its pages."""
     host_key = (slot_of(site_of(host)), host_id)
-    for rows in _parts(cell, host_key):
+    for rows in parts_of_host(cell.frontier, host_key):
         return demand_of_host(cell.frontier, host_key, rows, slot_s, settings, weigh, common, now_s)
     return None
 
@@ -317,33 +316,6 @@ def _trust(cell: OpenCell, host_id: int, host: str) -> Trust:
         return Trust.decode(histories.host_trust(cell.frontier, slot_of(site_of(host)), host_id)[0])
 
 
-def _host_bounds(
-    cell: OpenCell,
-    host_id: int,
-    host: str,
-    slot_s: float,
-    settings: RefreshSettings,
-    weigh: Weigh,
-    common: CommonKnowledge,
-    now_s: float,
-) -> tuple[list[FreshnessBound], int, bool]:
-    """Return the freshness of each part of one host, how many of its pages were revisited, and doubt in its 304s."""
-    host_key = (slot_of(site_of(host)), host_id)
-    total = revisits.count_captured(cell.frontier, *host_key)
-    bounds, seen, is_unproven = [], 0, False
-    for rows in _parts(cell, host_key):
-        pages = HostRecords.read(cell.frontier, host_key, rows, now_s, weigh)
-        known = HostKnowledge.learn(cell.frontier, host_key, pages, common)
-        made = known.estimate(cell.frontier, host_key, pages, now_s)
-        made = replace(made, columns=without_sources(made.columns))
-        seen += int(((made.columns.histories.visits > 0) & (made.columns.weight > 0) & ~made.columns.is_gone).sum())
-        is_unproven |= made.unproven is not None
-        # A part of a host has its part of the slots.
-        bound = compute_bound(made, slot_s * total / len(rows), now_s, settings.horizon_s)
-        bounds += [bound] if bound is not None else []
-    return bounds, seen, is_unproven
-
-
 def bound_of_host(
     cells: Sequence[OpenCell],
     cell: OpenCell,
@@ -356,19 +328,14 @@ def bound_of_host(
 ) -> FreshnessBound | None:
     """Return the freshness of one host of a collection's cells, with requests `slot_s` apart."""
     common = common_of_cells([each.frontier for each in cells], now_s)
-    parts, *_ = _host_bounds(cell, host_id, host, slot_s, settings, weigh, common, now_s)
-    return combine_bounds(parts)
-
-
-def _parts(cell: OpenCell, host_key: tuple[int, int]) -> Iterator[list[revisits.CapturedPage]]:
-    after = FIRST_KEY
-    while rows := revisits.captured_pages(cell.frontier, *host_key, after, PART):
-        after = rows[-1].key
-        yield rows
+    host_key = (slot_of(site_of(host)), host_id)
+    return combine_bounds(
+        bounds_of_host(cell.frontier, host_key, slot_s, weigh, common, now_s, settings.horizon_s).bounds
+    )
 
 
 class _Pace(NamedTuple):
-    """Average delay of a host before its requests, average time of its answers, and its requests of the last day."""
+    """Average delay of a host before its last requests, time of their answers, and its requests of the last day."""
 
     mean_delay_s: float
     took_s: float
@@ -388,7 +355,9 @@ def read_pace(source: Source, now_s: float) -> dict[str, _Pace]:
     # Imported rows and pages from a cache were no requests of this crawler.
     is_ours = f"kind <> '{CACHED}' AND (run IS NULL OR run <> {IMPORTED_RUN})"
     last_day = f"count(*) FILTER (epoch(started) > {now_s - DAY_S} AND {is_ours})"
-    sql = f"SELECT host, avg(rest_s), avg({seconds}), {last_day} FROM fetches GROUP BY host"  # noqa: S608  # our own text
+    # A crawl begins with longer delays, before it is known that a site is small; its plans are by the last requests.
+    last = [f"list_avg(arg_max({each}, started, {PACED_BY}))" for each in ("rest_s", seconds)]
+    sql = f"SELECT host, {', '.join(last)}, {last_day} FROM fetches GROUP BY host"  # noqa: S608  # our own text
     delay_s = source.config.courtesy.delay_s
     return {
         host: _Pace(delay_s if mean_delay_s is None else mean_delay_s, took_s, requests)
