@@ -9,6 +9,7 @@ import pytest
 from tantivy import Query
 
 from teia.errors import IndexFailure
+from teia.index import union as union_module
 from teia.index.cell import CellIndex
 from teia.index.position import has_index
 from teia.index.reader import CellReader, IndexReader
@@ -239,3 +240,15 @@ def test_a_file_that_a_merge_took_meanwhile_is_not_missed(tmp_path: Path) -> Non
     segment = next((tmp_path / "a").glob("*.fast")).stem
     (tmp_path / "a" / f"{segment}.1.fast").symlink_to(tmp_path / "gone")
     assert count(union(tmp_path, "a")) == 1
+
+
+def test_the_links_of_a_reader_lie_in_memory_unless_a_folder_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a disk, making and removing them takes longer than a search."""
+    for chosen, expected in (("", union_module.IN_MEMORY), (str(tmp_path), None)):
+        monkeypatch.setenv("TMPDIR", chosen)
+        assert union_module._folder_in_memory() == expected
+    monkeypatch.setenv("TMPDIR", "")
+    monkeypatch.setattr(union_module, "IN_MEMORY", str(tmp_path / "missing"))
+    assert union_module._folder_in_memory() is None
