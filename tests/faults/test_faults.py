@@ -84,6 +84,19 @@ def test_faults_in_a_start_after_a_death_lose_nothing(bench: Bench, calm: dict[s
     assert all_complaints(bench, calm, chosen, half_way) == {}
 
 
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENOMEM], ids=errno.errorcode.get)
+def test_files_that_cannot_be_opened_for_want_of_descriptors_or_memory_lose_nothing(
+    bench: Bench, calm: dict[str, Any], error: int
+) -> None:
+    counted = bench.counted()
+    chosen = [
+        Point(files, "open", nth, error, how)
+        for files, how in (("frontier", ONCE), ("archive", STICKY), ("ledger", DEATH))
+        for nth in sorted({1, counted[files, "open"]} - {0})
+    ]
+    assert all_complaints(bench, calm, chosen, None) == {}
+
+
 SOME_IMAGES, MANY_IMAGES = 3, 500
 
 
