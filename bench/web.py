@@ -172,11 +172,11 @@ def addresses(root: Root) -> list[str]:
 
 
 def _address(path: str, name: str) -> str:
-    parts = {"collection": NAME, "host": HOST, "name": name or "x"}
+    parts = {"collection": NAME, "host": HOST, "name": name or "x", "run": "1"}
     query = {}
-    if re.search(r"/(page|pages|copy|unknown|diff)$", path):
+    if re.search(r"/(page|pages|copy|unknown|diff|calendar|cdx)$", path):
         query["url"] = PAGE if not path.endswith("unknown") else f"http://{HOST}/nie-gesehen"
-    if "search" in path:
+    if "search" in path and not path.endswith("cdx"):
         query["q"] = "lei do imposto"
     if path.endswith(("/sql", "/sql.csv")):
         query["q"] = "SELECT outcome, count(*) FROM fetches GROUP BY 1"
@@ -207,9 +207,18 @@ def time_pages(server: Server, paths: list[str], progress: Progress) -> list[dic
     return rows
 
 
+def _record_run(root: Root) -> None:
+    """Record one run that all requests of the log belong to, unless there is one."""
+    with CrawlReports(root.control) as reports:
+        if not reports.recorded_runs(NAME, 1):
+            now_s = WallClock().now_s()
+            reports.note_run(NAME, reports.begin_run(NAME, now_s - 366 * 86_400.0), now_s, "finished")
+
+
 def pages(urls: int, progress: Progress) -> dict[str, Any]:
     """Time all pages, without a crawl and beside one."""
     root = cached_root(urls)
+    _record_run(root)
     paths = addresses(root)
     found: dict[str, Any] = {"urls": urls, "bar_ms": PAGE_MS, "bar_kb": PAGE_KB}
     with served(root) as server:

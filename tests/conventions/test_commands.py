@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +19,7 @@ from threading import Thread
 
 import pytest
 
+from tests.config.test_extensions import PACKAGES, install
 from tests.waiting import until
 
 from .test_docs import command_lines
@@ -30,17 +32,13 @@ ELSEWHERE = {
     "cluster split": "tests/cluster/cells/test_split_nodes.py",
     "cluster status": "tests/cluster/test_local.py",
     "cluster up": "tests/cluster/test_local.py",
-    "crawl https://example.org/ --data archive --order least-linked": "tests/config/test_extensions.py",
-    "crawl https://www.example.org/ --data study --keep-fresh --policy my-policy": "tests/config/test_extensions.py",
-    "demo": "tests/system/test_demo.py",
     "lab reproduce": "tests/lab/reproduce/test_runner.py",
-    "lab simulate --pages 1000 --servers 10 --policy my-policy": "tests/config/test_extensions.py",
     "node": "tests/cluster/test_node.py",
     "report freshness --data all": "tests/cluster/cells/test_copy_all.py",
     "report hosts --data all": "tests/cluster/cells/test_copy_all.py",
     "search orçamento 2026 --nats": "tests/cluster/search/test_search_nodes.py",
 }
-"""Commands that need a cluster, an extension or hours, with the tests that run them."""
+"""Commands that need a cluster or hours, with the tests that run them."""
 
 STAY = (
     "serve",
@@ -48,12 +46,15 @@ STAY = (
     "crawl --scheduled",
     "crawl --keep-fresh",
     "crawl https://example.org/ --data archive --keep",
+    "crawl https://www.example.org/ --data study --keep",
+    "demo",
 )
 """Commands that run until they are stopped."""
 
 FOLDERS = {"data", "DIR", "study", "/srv/teia", "/var/lib/teia", "/backup/teia"}
 """Names of data folders in documents; here they are one, `archive`."""
 
+POLICIES = "teia.policies"
 SITE = {
     "index.html": '<title>Shop</title><p>Coffee to go. <a href="prices">Prices</a>, <a href="agenda/1.html">dates</a>',
     "prices": "<title>Prices</title><p>The budget of 2026: orçamento, coffee to go, tea.",
@@ -111,14 +112,25 @@ def served(folder: Path) -> Iterator[str]:
             thread.join()
 
 
+def install_extensions(folder: Path) -> None:
+    """Install the example packages, and one as the `my-policy` that a guide has its reader make."""
+    folder.mkdir()
+    for package in PACKAGES:
+        groups = tomllib.loads((package / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
+        for target in list(groups.get(POLICIES, {}).values()):
+            groups[POLICIES]["my-policy"] = target
+        install(package, folder, groups)
+
+
 class Reader:
     """A reader who types the commands of a document in an empty folder."""
 
     def __init__(self, folder: Path, site: str) -> None:
         self._folder, self._site = folder, site
+        packages = folder.parent / "packages"
         self._environ = {
             **os.environ,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join([str(packages), str(ROOT)]),
             "TEIA_COURTESY_CONTACT": "you@example.org",
             "TEIA_COURTESY_DELAY_S": "0.01",
             "TEIA_FETCH_ALLOW_NETS": "127.0.0.0/8",
@@ -138,7 +150,7 @@ class Reader:
         to = Path(words[-1]) if words[-2:-1] == (">",) else None
         command = [sys.executable, "-m", "teia", *(words if to is None else words[:-2])]
         done = subprocess.run(
-            command, cwd=self._folder, env=self._environ, capture_output=True, text=True, timeout=100, check=False
+            command, cwd=self._folder, env=self._environ, capture_output=True, text=True, timeout=300, check=False
         )
         if to is not None:
             (self._folder / to.name).write_text(done.stdout, "utf-8")
@@ -150,7 +162,11 @@ class Reader:
         with output.open("w") as file:
             process = subprocess.Popen(command, cwd=self._folder, env=self._environ, stdout=file, stderr=file)
         try:
-            until(lambda: process.poll() is not None or is_ready(output.read_text("utf-8"), words[0]), " ".join(words))
+            until(
+                lambda: process.poll() is not None or is_ready(output.read_text("utf-8"), words[0]),
+                " ".join(words),
+                within_s=300.0,
+            )
         finally:
             process.send_signal(signal.SIGTERM)
             status = process.wait(60)
@@ -160,8 +176,8 @@ class Reader:
 def is_ready(said: str, command: str) -> bool:
     """Tell whether a command that stays is at work: it says something, or its web interface answers."""
     home = re.search(r"http://127\.0\.0\.1:\d+/", said)
-    if command != "serve" or home is None:
-        return bool(said) and command != "serve"
+    if command not in {"serve", "demo"} or home is None:
+        return bool(said) and command not in {"serve", "demo"}
     with suppress(OSError), urllib.request.urlopen(f"{home[0]}health", timeout=30):
         return True
     return False
@@ -171,6 +187,7 @@ def is_ready(said: str, command: str) -> bool:
 @pytest.mark.timeout(900)
 def test_every_command_of_the_documents_works(tmp_path: Path) -> None:
     failed = []
+    install_extensions(tmp_path / "packages")
     with served(tmp_path / "site") as site:
         (tmp_path / "made").mkdir()
         maker = Reader(tmp_path / "made", site)
@@ -186,7 +203,7 @@ def test_every_command_of_the_documents_works(tmp_path: Path) -> None:
                 shutil.copytree(tmp_path / "made" / "archive", folder / "archive")
             for line in lines:
                 words = [reader.adapted(word) for word in line] + (["--port", "0"] if line[0] == "serve" else [])
-                does_stay = " ".join(line).startswith(STAY)
+                does_stay = " ".join(line).startswith(STAY) and "--once" not in line
                 done = reader.start_and_stop(*words) if does_stay else reader.run(*words)
                 if done.returncode != 0:
                     said = f"{done.stdout}{done.stderr}"[-600:]
