@@ -32,7 +32,7 @@ from teia.crawler.visit import RENDER, ActiveVisit
 from teia.errors import TeiaError
 from teia.fetch.destination import Destinations
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
-from teia.frontier.cell.schema import AS_SITEMAP, BY_REQUISITE, BY_SEED, BY_SITEMAP, LANE_NEW
+from teia.frontier.cell.schema import AS_SITEMAP, BY_REQUISITE, BY_SEED, BY_SITEMAP, LANE_NEW, STATE_QUEUED
 from teia.frontier.queue.host_rules import PAUSED, paused_hosts
 from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry
 from teia.frontier.queue.order import order_named
@@ -624,7 +624,7 @@ class Crawl:
             self._count(visit)
             self.forget(visit)
             visit.queue.loaded.discard(visit.item.key)
-            if visit.verdict is not None and visit.verdict.wait_s:
+            if visit.verdict is not None and visit.verdict.state == STATE_QUEUED:
                 self._check_later(visit.queue, clock.ticks_s() + visit.verdict.wait_s)
             # More URLs of this host were held back until these visits were read.
             if visit.queue in self._held_back or self.keeps_fresh:

@@ -88,6 +88,20 @@ def test_failed_pages_are_tried_again_later_and_given_up(tmp_path: Path) -> None
     assert crawled.outcomes()["a.test/gone"] == "410"
 
 
+def test_last_page_of_a_host_without_a_delay_is_requested_again_if_its_connection_closed(tmp_path: Path) -> None:
+    """The crawl ended with the page in its queue: where there is no delay, nothing looked at the host again."""
+    asked: list[int] = []
+
+    def cut_once(_request: WorldRequest) -> WorldAnswer:
+        asked.append(1)
+        return html() if len(asked) > 1 else WorldAnswer(200, HTML, b"x", fault=ServerFault.RESET)
+
+    web = ScriptedWeb({"a.test": {"/": html("/x"), "/x": cut_once}})
+    crawled = crawl_web(web, tmp_path, "a.test/", courtesy__delay_s=0.0, courtesy__retry_wait_s=3_600.0)
+    assert crawled.outcomes()["a.test/x"] == "200"
+    assert crawled.requested().count("a.test/x") == 2
+
+
 def test_redirects_are_decisions_and_chains_end(tmp_path: Path) -> None:
     chain = {f"/{n}": redirect(f"/{n + 1}") for n in range(20)}
     pages = {"/": html("/0", "/self", "/a"), "/self": redirect("/self"), "/a": redirect("/b"), "/b": redirect("/a")}
