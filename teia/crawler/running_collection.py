@@ -582,23 +582,24 @@ class Crawl:
         if self._group.refills:  # the last commit failed, so these hosts still need URLs
             self._low_buffers = dict.fromkeys(order[0] for order in self._group.refills) | self._low_buffers
         self._group.only_settles = self.is_ending
-        chosen = list(itertools.islice(self._low_buffers, 0 if self._group.only_settles else REFILLS_PER_GROUP))
+        most = 0 if self._group.only_settles else REFILLS_PER_GROUP
+        chosen = dict.fromkeys(itertools.islice(self._low_buffers, most))
         self._is_short_of_urls = len(chosen) < len(self._low_buffers)
         for queue in chosen:
             del self._low_buffers[queue]
             queue.refill = self._refill_size(queue) if self.keeps_fresh else queue.refill
         self._group.refills = [(queue, queue.refill, self._keys_in_use(queue)) for queue in chosen]
-        self._group.refills_if_new = [] if self._group.only_settles else self._exhausted_refills(self._group.visits)
+        others = (visit.queue for visit in self._group.visits if visit.queue not in chosen)
+        self._group.refills_if_new = [] if self._group.only_settles else self._exhausted_refills(others)
         self._group.compiled, self._group.must_reevaluate = self.compiled, self._must_reevaluate
         return self._group
 
-    def _exhausted_refills(self, visits: Iterable[ActiveVisit]) -> list[RefillOrder]:
-        """Return the low buffers of hosts that had no more URLs; the visits may bring some.
+    def _exhausted_refills(self, queues: Iterable[HostQueue]) -> list[RefillOrder]:
+        """Return the low buffers of hosts that had no more URLs; the visits of the group may bring some.
 
         Without these, a host would get its new URLs with the next commit, and wait for it without work.
         """
-        queues = dict.fromkeys(visit.queue for visit in visits)
-        low = [queue for queue in queues if queue.exhausted and self._is_low(queue)]
+        low = [queue for queue in dict.fromkeys(queues) if queue.exhausted and self._is_low(queue)]
         return [(queue, queue.refill, self._keys_in_use(queue)) for queue in low]
 
     def _refill_size(self, queue: HostQueue) -> int:

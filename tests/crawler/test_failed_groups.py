@@ -1,9 +1,15 @@
-"""A group whose commit failed is handed over again, with all that it was asked to do."""
+"""What a group is asked to do: all of it again after a failed commit, and nothing twice."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from teia.crawler.commit import CommitGroup
 from teia.crawler.running_collection import REFILLS_PER_GROUP, Crawl, CrawlState
+from tests.contract.test_ownership import Owned, one_machine
+from tests.crawler.offline import offline_crawl
 
 
 class Queue:
@@ -26,3 +32,29 @@ def test_hosts_whose_buffers_a_failed_group_should_have_filled_still_need_a_refi
     again = [order[0] for order in crawl.take_group(2.0, 0.0).refills]
     assert first == again == queues[:REFILLS_PER_GROUP]
     assert list(crawl._low_buffers) == queues[REFILLS_PER_GROUP:]
+
+
+def test_a_buffer_is_filled_once_by_a_commit_so_that_its_host_keeps_its_other_urls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy crawl ended as finished with up to 100 of 3,500 URLs queued, on one machine and on nodes.
+
+    A host that was checked again, and then filled with its last URLs, was low and without more URLs. The next commit
+    read its new URLs twice. The first time the buffer was full, so that it grew; the second time it was not full any
+    more, and the host left memory with URLs on disk.
+    """
+    web = {"http://a.test/": "".join(f"<a href=/{number}>page</a>" for number in range(40))}
+    with offline_crawl(web, tmp_path, "http://a.test/") as offline:
+        owned, crawl, groups = Owned(offline, one_machine), offline.crawl, list[CommitGroup]()
+        monkeypatch.setattr(offline, "_commit", groups.append)
+        offline.run(1)
+        (visit,) = groups[0].visits
+        visit.queue, crawl._seeds = owned.queue, []
+        crawl.note_start(visit)
+        crawl.conclude(visit, owned.now)
+        crawl._check_now(owned.queue)
+        owned.queue.exhausted = True
+        group = crawl.take_group(owned.now, 0.0)
+        crawl.apply_commit(crawl.committer.commit(group), owned.schedule, offline.clock)
+        assert 0 < len(owned.queue.buffer) < 40
+        assert not owned.queue.exhausted, "it has more URLs on disk"
