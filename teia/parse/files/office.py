@@ -15,6 +15,7 @@ import posixpath
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from urllib.parse import unquote
@@ -23,7 +24,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 from teia.clock import iso_utc
 from teia.parse.dates import parse_date
 from teia.parse.document import Document, Findings
-from teia.parse.files.xml_events import Event, XmlEnd, XmlStart, XmlText, events
+from teia.parse.files.xml_events import DoctypeRefused, Event, XmlEnd, XmlStart, XmlText, events
 from teia.parse.html.links import LinkCollector
 from teia.parse.text import encoding
 from teia.parse.text.normal import one_line
@@ -78,7 +79,8 @@ class _Contents:
         self.max_bytes = max(0, self.max_bytes - len(octets))
         text = encoding.to_text(octets, encoding.determine_encoding(octets, "", is_html=False))
         # Pages of books declare one, which the reader of XML refuses; it stands at the beginning.
-        yield from events(_DOCTYPE.sub("", text[:DOCTYPE_CHARS], count=1) + text[DOCTYPE_CHARS:])
+        with suppress(DoctypeRefused):  # a second one, or one that does not end: the part ends there
+            yield from events(_DOCTYPE.sub("", text[:DOCTYPE_CHARS], count=1) + text[DOCTYPE_CHARS:])
 
     def add(self, text: str) -> bool:
         """Add a paragraph; return whether there is room for more."""
