@@ -23,6 +23,12 @@ from teia.parse.html.links import links_of_css
 from teia.parse.html.processor import read_html
 
 MAX_TEXT_CHARS = 4_000_000
+TEXT_TYPES = (
+    "text/plain", "text/markdown", "text/x-markdown", "text/x-rst", "text/prs.fallenstein.rst", "text/asciidoc",
+    "text/org", "text/x-tex", "application/x-tex", "application/x-latex", "text/troff", "text/csv",
+    "text/tab-separated-values",
+)  # fmt: skip
+"""Texts with few marks between their words, or none: they are read as they are."""
 
 
 class Processor(Protocol):
@@ -85,6 +91,13 @@ def read_office(document: Document) -> Findings | None:
     return office.read_office(document)
 
 
+def read_postscript(document: Document) -> Findings | None:
+    """Read a PostScript document by Ghostscript, imported late like the reader of PDF."""
+    from teia.parse.files import postscript
+
+    return postscript.read_postscript(document)
+
+
 def read_css(document: Document) -> Findings | None:
     if not document.options.want_requisites:
         return None
@@ -94,12 +107,13 @@ def read_css(document: Document) -> Findings | None:
 BUILT_IN = Processors(
     (
         ("text/html", "html", read_html),
-        ("text/plain", "text", read_plain_text),
+        *((media_type, "text", read_plain_text) for media_type in TEXT_TYPES),
         ("text/xml", "xml", read_xml),
         ("application/xml", "xml", read_xml),
         ("*+xml", "xml", read_xml),
         ("text/css", "css", read_css),
         ("application/pdf", "pdf", read_pdf),
+        ("application/postscript", "postscript", read_postscript),
         ("application/vnd.openxmlformats-officedocument.*", "office", read_office),
         ("application/vnd.oasis.opendocument.*", "office", read_office),
         ("application/epub+zip", "office", read_office),

@@ -9,7 +9,7 @@ import pytest
 from teia.errors import ConfigError
 from teia.parse.document import Document, Findings, ListedUrl
 from teia.parse.parse import ParseResult, parse_document
-from teia.parse.processors import BUILT_IN, Processors, with_user_processors
+from teia.parse.processors import BUILT_IN, TEXT_TYPES, Processors, with_user_processors
 from teia.records import Link
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
@@ -95,3 +95,10 @@ def test_users_name_theirs_in_the_configuration() -> None:
 def test_a_wrong_name_is_refused_with_the_setting_it_stands_in(name: str) -> None:
     with pytest.raises(ConfigError, match=r"parse\.processors"):
         with_user_processors([name])
+
+
+@pytest.mark.parametrize("media_type", TEXT_TYPES)
+def test_texts_with_few_marks_are_read_as_they_are(media_type: str) -> None:
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {media_type}; charset=utf-8\r\n\r\n".encode()
+    page = parse_document("http://a.test/x", head, "# A naïve *text*\n".encode()).page
+    assert (page.media_type, page.text) == (media_type, "# A naïve *text*")

@@ -627,8 +627,7 @@ def _metadata(task: ReadTask, page: Page, redirect_to: str) -> dict[str, str | t
     if "rendered" in page.metadata and task.rendered is not None:
         metadata["rendered"] = page.metadata["rendered"]
         metadata["requested"] = tuple(task.rendered.requests)
-    if "reserved" in page.metadata:
-        metadata["reserved"] = page.metadata["reserved"]
+    metadata |= {name: page.metadata[name] for name in ("reserved", "unread") if name in page.metadata}
     if redirect_to:
         metadata["outlink"] = outlink_lines([Link(redirect_to, LinkKind.REDIRECT)])
     elif page.links:

@@ -1,6 +1,7 @@
 """Other formats.
 
 pdf         PDF
+postscript  PostScript, by Ghostscript
 office      Office Open XML, OpenDocument, EPUB
 feed        RSS and Atom
 sitemap     sitemaps

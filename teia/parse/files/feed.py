@@ -1,12 +1,14 @@
 """RSS and Atom: a site's new pages, with times (RSS 0.9x, 1.0 and 2.0; Atom 0.3 and 1.0).
 
-An item's address is its `link`; in RSS without one, a `guid` that is a URL. Feeds carry pages' texts too, but the
-page itself will be fetched: only titles are kept.
+An item's address is its `link`; in RSS without one, a `guid` that is a URL. The text of a feed has the titles and texts
+of its items, without their tags.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from html import unescape
 
 from teia.parse.dates import parse_date
 from teia.parse.document import Document, Findings, ListedUrl
@@ -17,9 +19,14 @@ from teia.records import LinkKind
 
 MAX_ITEMS = 5_000
 MAX_TITLE_CHARS = 500
+MAX_ITEM_CHARS, MAX_TEXT_CHARS = 20_000, 1_000_000
 ROOTS = {"rss": "rss", "rdf": "rss", "feed": "atom"}
 _DATES = ("pubdate", "updated", "published", "modified", "issued", "date")
 _FIELDS = frozenset({"title", "link", "guid", *_DATES})
+_CONTENTS = ("encoded", "content", "description", "summary")
+"""Elements with the text of an item, the longer ones first; an item's text is the first of them that it has."""
+
+_TAG = re.compile(r"<[^<>]*>")
 _MAX_FIELD_CHARS = 4_096
 _CHANNEL_TAGS = frozenset({"hub", "self"})
 """Relations of a feed to the hub that announces its changes, and to itself (WebSub)."""
@@ -45,6 +52,7 @@ class _Reader:
 
     root: str = ""
     collecting: str = ""
+    content: str = ""
     channel: _Item = field(default_factory=_Item)
     item: _Item | None = None
     items: list[_Item] = field(default_factory=list)
@@ -66,6 +74,8 @@ class _Reader:
         known = event.name in _FIELDS and (not event.prefix or event.prefix == "dc")
         # Fields of the channel are at depth 3 at most (`rss/channel/title`); deeper ones are those of `image`.
         self.collecting = event.name if known and self.depth <= (1 if self.item else 3) else ""
+        if self.item and event.name in _CONTENTS and event.prefix in {"", "content"} and self.depth == 1:
+            self.content = event.name
         if known and event.name == "link" and self.root == "feed":
             if event.attribute("rel").lower() in {"", "alternate"}:
                 self._current().references.append(event.attribute("href"))
@@ -73,11 +83,15 @@ class _Reader:
 
     def text(self, text: str) -> None:
         values = self._current().values
+        if self.content and len(values.get(self.content, "")) < MAX_ITEM_CHARS:
+            # A blank between the elements of content that is XML itself.
+            values[self.content] = f"{values.get(self.content, '')} {text[:MAX_ITEM_CHARS]}"
         if self.collecting and len(values.get(self.collecting, "")) < _MAX_FIELD_CHARS:
             values[self.collecting] = values.get(self.collecting, "") + text[:_MAX_FIELD_CHARS]
 
     def end(self, event: xml_events.XmlEnd) -> None:
         self.collecting = ""
+        self.content = self.content if self.depth > 1 else ""
         if self.item is not None and event.name in {"item", "entry"} and not event.prefix:
             self.items.append(self.item)
             # Back among the channel's own fields: an `image` after the items has a title of its own.
@@ -118,14 +132,23 @@ def _findings(reader: _Reader, document: Document) -> Findings:
     for reference in _references(reader.channel):
         links.add(reference, LinkKind.FEED)
     title = one_line(reader.channel.values.get("title", ""), MAX_TITLE_CHARS)
+    text = "\n".join(filter(None, (title, *map(_text_of, reader.items[:MAX_ITEMS]))))
     return Findings(
         title=title,
-        text="\n".join(text for text in (title, *(entry.title for entry in entries)) if text),
+        text=text[:MAX_TEXT_CHARS],
         metadata={"feed": ROOTS.get(reader.root, "rss"), **reader.channel_values},
         links=links.links(),
         entries=tuple(entries),
-        truncated=("links",) if links.is_full or len(reader.items) > MAX_ITEMS else (),
+        truncated=(("links",) if links.is_full or len(reader.items) > MAX_ITEMS else ())
+        + (("text",) if len(text) > MAX_TEXT_CHARS else ()),
     )
+
+
+def _text_of(item: _Item) -> str:
+    """Return title and text of an item; the text may be markup that was written as text."""
+    title = one_line(item.values.get("title", ""), MAX_TITLE_CHARS)
+    content = next((item.values[name] for name in _CONTENTS if item.values.get(name, "").strip()), "")
+    return f"{title}\n{one_line(unescape(_TAG.sub(' ', content)), MAX_ITEM_CHARS)}".strip()
 
 
 def _entries(item: _Item, links: LinkCollector) -> list[ListedUrl]:

@@ -1,7 +1,6 @@
 """The processor of PDF files: title, text and the links of their annotations, by pdfium.
 
-pdfium is a large parser of a hostile format; it is the reason to parse in killable children. PostScript (C4) is a
-program, not a document: it is typed and archived, never run.
+pdfium is a large parser of a hostile format; it is the reason to parse in killable children.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from teia.clock import from_iso
 from teia.parse.document import ListedUrl
+from teia.parse.files.feed import MAX_TEXT_CHARS
 from teia.parse.parse import ParseResult, parse_document
 from teia.records import LinkKind
 
@@ -68,3 +69,25 @@ def test_rss_1_is_read_too() -> None:
 def test_a_doctype_is_refused() -> None:
     result = parsed("<!DOCTYPE rss><rss><channel><item><link>/x</link></item></channel></rss>")
     assert (result.entries, result.page.metadata) == ((), {"feed": "rejected: it has a DOCTYPE"})
+
+
+def test_the_text_of_a_feed_has_the_texts_of_its_items_without_tags() -> None:
+    feed = """<rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/"
+        xmlns:media="http://search.yahoo.com/mrss/"><channel><title>News</title><description>no item</description>
+        <item><title>First</title><link>http://a.test/1</link><description>&lt;p&gt;a &amp;amp; b&lt;br&gt;c&lt;/p&gt;
+        </description></item>
+        <item><title>Second</title><link>http://a.test/2</link><description>short</description>
+        <content:encoded><![CDATA[<h1>the</h1><p>whole text]]></content:encoded><media:content>no</media:content></item>
+        </channel></rss>"""
+    assert parsed(feed).page.text.split("\n") == ["News", "First", "a & b c", "Second", "the whole text"]
+    atom = """<feed xmlns="http://www.w3.org/2005/Atom"><title>News</title><entry><title>One</title>
+        <link href="/1"/><summary>less</summary><content type="xhtml"><div>some <b>bold</b> words</div></content>
+        <author><name>Nobody</name></author></entry></feed>"""
+    assert parsed(atom).page.text.split("\n") == ["News", "One", "some bold words"]
+
+
+def test_the_text_of_an_item_and_of_a_feed_are_bounded() -> None:
+    item = f"<item><title>t</title><link>http://a.test/1</link><description>{'word ' * 10_000}</description></item>"
+    page = parsed(f"<rss><channel>{item * 100}</channel></rss>").page
+    assert len(page.text) == MAX_TEXT_CHARS
+    assert "text" in page.truncated

@@ -55,8 +55,3 @@ def test_a_pdf_that_cannot_be_opened_is_a_page_without_text() -> None:
     result = parsed(b"%PDF-1.7\n" + b"\xff" * 500)
     assert result.failed == ()
     assert (result.page.text, result.page.metadata) == ("", {"pdf": "unreadable"})
-
-
-def test_postscript_is_typed_and_never_run() -> None:
-    page = parse_document("http://a.test/x.ps", b"HTTP/1.1 200 OK\r\n\r\n", b"%!PS-Adobe-3.0\n(x) show").page
-    assert (page.media_type, page.text) == ("application/postscript", "")

@@ -1,0 +1,116 @@
+"""The processor of PostScript (C4): its text by Ghostscript, and the title of its comments.
+
+PostScript is a program, so it runs in a process with nothing to reach. Ghostscript's own safe mode refuses files and
+commands. Around it, the kernel limits processor time, memory, open files and the size of what it writes, and takes away
+the network and other privileges where this user may do so; root's process runs as `nobody`. It ends with the child that
+reads the document.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import tempfile
+from functools import lru_cache
+
+from teia.lib.child_process import DEVNULL, ChildProcess
+from teia.parse.document import Document, Findings
+from teia.parse.text.normal import one_line
+
+CPU_S, LONGEST_S = 10, 30.0
+MEMORY_BYTES = 512 * 2**20
+MAX_TEXT_CHARS = 4_000_000
+MAX_OUTPUT_BYTES = 4 * MAX_TEXT_CHARS
+MAX_FILES = 64
+MAX_TITLE_CHARS = 500
+PROBE_S = 5.0
+NOBODY = 65_534
+
+PROGRAM = "gs"
+_OPTIONS = (
+    "-q", "-dSAFER", "-dNOPAUSE", "-dBATCH", "-sDEVICE=txtwrite", "-sstdout=%stderr", "-sOutputFile=%stdout", "-",
+)  # fmt: skip
+_COMMENT = re.compile(rb"^%%(Title|Author|For|Creator): *(.*?)\r?$", re.MULTILINE)
+_HEAD_BYTES = 4_096
+
+
+def read_postscript(document: Document) -> Findings:
+    """Return the text of a PostScript document; one that cannot be read is kept in the archive and says why."""
+    comments = _comments(document.payload[:_HEAD_BYTES])
+    title, author = (one_line(comments.get(name, ""), MAX_TITLE_CHARS) for name in ("Title", "Author"))
+    if shutil.which(PROGRAM) is None:
+        return Findings(title=title, author=author, metadata={"unread": "Ghostscript is not installed"})
+    text, problem = _run(document.payload)
+    metadata = {"unread": f"the end, because {problem}"} if problem else {}
+    is_cut = len(text) > MAX_TEXT_CHARS or bool(problem)
+    return Findings(
+        title=title,
+        author=author,
+        text=text[:MAX_TEXT_CHARS],
+        metadata=metadata,
+        truncated=("text",) if is_cut else (),
+    )
+
+
+def _comments(head: bytes) -> dict[str, str]:
+    """Return the structuring comments of a document; texts in them may be in brackets."""
+    found = {name.decode(): value.strip().decode("latin-1") for name, value in reversed(_COMMENT.findall(head))}
+    return {name: value[1:-1] if value[:1] == "(" and value[-1:] == ")" else value for name, value in found.items()}
+
+
+def _run(payload: bytes) -> tuple[str, str]:
+    """Run the program; return the text of its pages, and why it did not come to its end."""
+    with tempfile.TemporaryFile() as program, tempfile.TemporaryFile() as printed:
+        program.write(payload)
+        program.seek(0)
+        command = (*_limits(), *_isolation(), PROGRAM, *_OPTIONS)
+        # Nothing of our environment: a document can ask for it.
+        environment = {"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8"}
+        process = ChildProcess(
+            command, stdin=program.fileno(), stdout=printed.fileno(), stderr=DEVNULL, env=environment
+        )
+        has_ended = process.end(LONGEST_S)
+        printed.seek(0)
+        text = printed.read(MAX_OUTPUT_BYTES).decode("utf-8", "replace")
+    lines = (line.strip() for line in text.replace("\0", "").splitlines())
+    problem = "" if process.status == 0 else _problem(process) if has_ended else f"it took more than {LONGEST_S:g} s"
+    return "\n".join(filter(None, lines)), problem
+
+
+def _problem(process: ChildProcess) -> str:
+    status = process.status or 0
+    # A program between may report a signal by its number.
+    number = -status if status < 0 else status - 128
+    reasons = {signal.SIGXCPU: f"it needs more than {CPU_S} s", signal.SIGKILL: f"it needs more than {CPU_S} s"}
+    reasons[signal.SIGXFSZ] = "it has too much text"
+    return reasons.get(number, "Ghostscript found an error in it")
+
+
+def _limits() -> tuple[str, ...]:
+    return (
+        "prlimit", f"--cpu={CPU_S}", f"--data={MEMORY_BYTES}", f"--fsize={MAX_OUTPUT_BYTES}", f"--nofile={MAX_FILES}",
+        "--core=0",
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _isolation() -> tuple[str, ...]:
+    """Return the start of a command that takes away network and privileges, as far as this user may."""
+    is_root = os.geteuid() == 0
+    network = ("unshare", "--net") if is_root else ("unshare", "--user", "--map-current-user", "--net")
+    user = (f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups") if is_root else ()
+    drop = ("setpriv", "--no-new-privs", *user)
+    for prefix in ((*network, *drop), drop):
+        if _works((*prefix, "true")):
+            return prefix
+    return ()
+
+
+def _works(command: tuple[str, ...]) -> bool:
+    try:
+        process = ChildProcess(command, stdout=DEVNULL, stderr=DEVNULL)
+    except OSError:
+        return False
+    return process.end(PROBE_S) and process.status == 0
