@@ -1,6 +1,6 @@
 """Compare the crawl speed of two checkouts of teia on the same site, round by round.
 
-    python -m bench.versions ../before . --rounds 5 [--setting "default product"]
+    python -m bench.versions ../before . --rounds 5 [--setting "default product"] [--render auto]
 
 Each round crawls the site of `teia bench crawl` once with every setting of either checkout, in alternating order. A
 ratio is the median of the ratios within each round, so that a slow phase of the machine slows both sides of it.
@@ -23,17 +23,15 @@ from bench.peers.site import serving
 SETTINGS = (LINKS, ARCHIVE, PRODUCT)
 
 
-def contenders_of(checkout: Path, label: str) -> list[Contender]:
-    """Return teia's settings, run by the environment of a checkout."""
+def contenders_of(checkout: Path, label: str, render: str) -> list[Contender]:
+    """Return teia's settings, run by the environment of a checkout, with a mode of rendering."""
     python, path = str(checkout / ".venv" / "bin" / "python"), {"PYTHONPATH": str(checkout)}
-    # An older version refuses settings that it does not know.
-    renders = (checkout / "teia" / "render").is_dir()
     return [
         replace(
             each,
             name=label,
             command=(python, *each.command[1:]),
-            environ={name: value for name, value in each.environ.items() if renders or name != RENDER_MODE} | path,
+            environ=each.environ | path | {RENDER_MODE: render},
         )
         for each in ours()
     ]
@@ -45,9 +43,10 @@ def main() -> None:
     parser.add_argument("after", type=Path, help="the same")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--setting", choices=SETTINGS, help="only this setting; all without it")
+    parser.add_argument("--render", default="never", help="render.mode of the second checkout; the first has never")
     arguments = parser.parse_args()
     checkouts = arguments.before.resolve(), arguments.after.resolve()
-    both = zip(*map(contenders_of, checkouts, ("before", "after")), strict=True)
+    both = zip(*map(contenders_of, checkouts, ("before", "after"), ("never", arguments.render)), strict=True)
     pairs = [pair for pair in both if arguments.setting in (None, pair[0].setting)]
     only_loopback = confine()
     runs: dict[str, list[tuple[Run, Run]]] = {before.setting: [] for before, _ in pairs}
@@ -70,6 +69,8 @@ def main() -> None:
             "cpu_ms_per_page": [round(median(pair[side].cpu_ms_per_page for pair in of_it), 3) for side in (0, 1)],
             "disk_bytes_per_page": [round(median(pair[side].disk_bytes_per_page for pair in of_it)) for side in (0, 1)],
             "speed_ratio": round(median(new.pages_per_s / old.pages_per_s for old, new in of_it), 3),
+            "fetched_s": [round(median(pair[side].fetched_s for pair in of_it), 3) for side in (0, 1)],
+            "fetched_ratio": round(median(old.fetched_s / new.fetched_s for old, new in of_it), 3),
             "cpu_ratio": round(median(new.cpu_ms_per_page / old.cpu_ms_per_page for old, new in of_it), 3),
             "searchable_ratio": round(
                 median((old.seconds + old.index_s) / (new.seconds + new.index_s) for old, new in of_it), 3

@@ -42,6 +42,8 @@ class Run:
     seconds: float
     index_s: float = 0.0
     is_indexed: bool = False
+    fetched_s: float = 0.0
+    """Time from the first request until the last page was requested for the first time, by the server's log."""
 
     @property
     def searchable_pages_per_s(self) -> float | None:
@@ -98,7 +100,9 @@ def run_once(contender: Contender, site: Site) -> Run:
         command = contender.command_for(site.url, Path(folder))
         # teia's package is found from anywhere; the others run in an empty folder.
         cost = measure(command, contender.environ, Path(folder), LIMIT_S, contender.exits)
-        pages = frozenset(hit.path for hit in site.hits(since) if hit.is_page)
+        hits = site.hits(since)
+        first_s = {hit.path: hit.time_s for hit in reversed(hits) if hit.is_page}
+        pages = frozenset(first_s)
         stored = size_of(Path(folder))
     fetched = max(1, len(pages))
     is_indexed = contender.setting == PRODUCT
@@ -113,6 +117,7 @@ def run_once(contender: Contender, site: Site) -> Run:
         cost.seconds - index_s,
         index_s,
         is_indexed,
+        max(first_s.values(), default=0.0) - hits[0].time_s if hits else 0.0,
     )
 
 

@@ -48,6 +48,7 @@ from teia.crawler.visit import RENDER, ActiveVisit
 from teia.errors import DiskFull
 from teia.frontier.cell import in_link_counts, mail, shorter_paths
 from teia.frontier.cell.connection import RowKey
+from teia.frontier.cell.fetch_now import visit_soon
 from teia.frontier.cell.reconsider import END, progress, reconsider
 from teia.frontier.cell.rows import CaptureLocation, FoundUrl, PageRow, ProbeResult, QueuedUrl, SettledVisit, merge_via
 from teia.frontier.cell.schema import STATE_FAILED, STATE_QUEUED
@@ -86,6 +87,9 @@ RobotsRow = tuple[str, float, str, int, bytes]
 """(origin, time of the request, outcome, status, body)."""
 
 RefillOrder = tuple[HostQueue, int, frozenset[int]]
+
+PostponedRecord = tuple[str, str, list[tuple[int, bytes]]]
+"""A page to be requested again, its host, and records of the host's pages that wait for a verdict on their scripts."""
 
 LinkKey = int | tuple[int, ...]
 """Key under which a link is gathered.
@@ -149,6 +153,7 @@ class CommitGroup:
     refills_if_new: list[RefillOrder] = field(default_factory=list)
     delays: list[DelayEntry] = field(default_factory=list)
     parked: list[tuple[HostQueue, str]] = field(default_factory=list)
+    postponed: list[PostponedRecord] = field(default_factory=list)
     compiled: CompiledSettings | None = None
     must_reevaluate: bool = False
     courtesy: CourtesyInForce | None = None
@@ -299,6 +304,7 @@ class Committer:
         for queue, why in group.parked:
             with self.cells[queue.cell].frontier.transaction() as frontier:
                 frontier.park_host(queue.host_id, why)
+        self._store_postponed(group)
         # Optional from here on: once a stop has begun, all of it is left to the next start.
         if self._may_plan(group):
             self._plan(group, result)
@@ -497,6 +503,20 @@ class Committer:
         if result is not None and (result.is_rendered or visit.item.visits) and shows_links(visit):
             row_key = (slot_of(site_of(queue.host)), queue.host_id, visit.item.key)
             renderings.note_form(cell.frontier, row_key, rendered=result.is_rendered)
+
+    def _store_postponed(self, group: CommitGroup) -> None:
+        """Store pages that wait for the verdict on their scripts: an end of the crawl has come first."""
+        for url, host, records in group.postponed:
+            cell = self.visit_requests.cell_of(host)
+            if cell is not None:
+                now_s = self._clock.now_s()
+                with cell.frontier.transaction() as frontier:
+                    renderings.store_kinds(frontier, frontier.host_id(host, now_s), host, records)
+                    if url:
+                        visit_soon(frontier, url, now_s)
+        # At a stop, too: the requests of pages that are rendered are in memory only, and few.
+        if self.is_winding_up and self.renders:
+            self.visit_requests.process()
 
     def _end_of(self, cell: Cell, visit: ActiveVisit) -> SettledVisit:
         """Return the end of a visit; a visit of a known page is compared with the one before."""

@@ -203,6 +203,7 @@ class Crawler:
         for crawl in self.crawls:
             crawl.wake_due(self._schedule, now)
             self._maybe_commit(crawl, now)
+            crawl.use_idle_time()
             crawl.check_end(now)
 
     def _check_disk(self) -> None:

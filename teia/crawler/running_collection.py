@@ -19,7 +19,7 @@ from typing import Protocol
 from teia.clock import Clock
 from teia.crawler.budgets import Budgets
 from teia.crawler.child.messages import ReadResult, decode_settings, with_focus
-from teia.crawler.commit import CommitGroup, CommitResult, Committer, RefillOrder
+from teia.crawler.commit import CommitGroup, CommitResult, Committer, PostponedRecord, RefillOrder
 from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.content_seen import ContentSeen
 from teia.crawler.links import SITEMAP_DEPTH
@@ -117,6 +117,17 @@ class HostSet:
 
 class PageRendering(Protocol):
     """The rendering of pages (crawler/rendering/render_visits.py), which only crawls load that want it."""
+
+    @property
+    def held(self) -> int:
+        """Number of pages that wait for a moment in which the crawl has nothing else to do."""
+
+    @property
+    def wants_idle_time(self) -> bool:
+        """True if there are trials to make in a moment in which the crawl has nothing else to do."""
+
+    def use_idle_time(self) -> None:
+        """Begin trials: the crawl has nothing else to do."""
 
     def is_full(self, host: str) -> bool:
         """Tell whether too many pages wait for another one of this host to be requested."""
@@ -223,6 +234,7 @@ class Crawl:
         """The rendering of pages, if the settings want it and a browser is installed."""
         self.unrendered = 0
         """Number of pages whose rendering the end of the crawl has cut off; they are requested again."""
+        self._postponed: list[PostponedRecord] = []
 
     # -- beginning and end ---------------------------------------------------------------------------------
 
@@ -320,9 +332,28 @@ class Crawl:
         """True if nothing is left to do, under way or worth waiting for."""
         waits = self._open_visits or self._seeds or self._low_buffers or self.is_committing or self._has_later()
         waits = waits or self._must_reevaluate or self._must_propagate or bool(self.committer.pending_work())
+        waits = waits or (self.rendering is not None and self.rendering.wants_idle_time)
         if self.committer.refresh is not None and not waits:
             waits = self.committer.refresh.has_pages or self.committer.refresh.has_pending_work
         return not waits and all(queue.head is None or queue.parked for queue in self.queues.values())
+
+    def use_idle_time(self) -> None:
+        """Try pages in the browser if nothing else is to be done now: all hosts wait for delays, or are finished."""
+        if self.rendering is None or not self.rendering.wants_idle_time or self.state is not CrawlState.RUNNING:
+            return
+        is_busy = self._open_visits > self._waiting_visits or self._seeds or self._low_buffers or self.is_committing
+        if not (is_busy or self._must_reevaluate or self.committer.pending_work()):
+            self.rendering.use_idle_time()
+
+    @property
+    def _waiting_visits(self) -> int:
+        """Number of visits that wait for the commit of others, or for a moment in which no others are under way."""
+        seen, rendering = self.content_seen, self.rendering
+        return (0 if seen is None else seen.waiting) + (0 if rendering is None else rendering.held)
+
+    def store_postponed(self, url: str, host: str, records: list[tuple[int, bytes]]) -> None:
+        """Have pages of a host stored that wait for the verdict on their scripts, and one of them requested again."""
+        self._postponed.append((url, host, records))
 
     def _has_later(self) -> bool:
         """Tell whether a URL that becomes due is worth waiting for.
@@ -541,8 +572,7 @@ class Crawl:
     @property
     def has_whole_group(self) -> bool:
         """True if nothing would be gained by waiting for more visits: they are many, or no others are under way."""
-        waiting = 0 if self.content_seen is None else self.content_seen.waiting
-        is_last = self._open_visits - waiting == len(self.uncommitted)
+        is_last = self._open_visits - self._waiting_visits == len(self.uncommitted)
         return bool(self.uncommitted) and (is_last or len(self.uncommitted) >= self.config.commit.every_pages)
 
     @property
@@ -552,7 +582,7 @@ class Crawl:
         While the crawl runs, delays are committed with the visits that caused them.
         """
         learnt = self.uncommitted or self._seeds or self._delays or self._parked or self._courtesy is not None
-        return bool(learnt) or self._group is not None
+        return bool(learnt or self._postponed) or self._group is not None
 
     @property
     def uncommitted_visits(self) -> int:
@@ -578,7 +608,9 @@ class Crawl:
             delays = [delay_entry(kind, target, now, now_s) for (kind, _), target in self._delays.items()]
             self._group = CommitGroup(self.uncommitted, seeds=self._seeds, delays=delays)
             self._group.parked, self._group.courtesy = self._parked, self._courtesy
+            self._group.postponed = self._postponed
             self.uncommitted, self._seeds, self._delays, self._parked, self._courtesy = [], [], {}, [], None
+            self._postponed = []
         if self._group.refills:  # the last commit failed, so these hosts still need URLs
             self._low_buffers = dict.fromkeys(order[0] for order in self._group.refills) | self._low_buffers
         self._group.only_settles = self.is_ending

@@ -66,10 +66,14 @@ class RenderedDocument(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class ScriptSigns(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Signs that scripts make more of a page: a hash of its scripts, and whether it is nearly empty without them."""
+    """Signs that scripts make more of a page: a hash of its scripts, and how much text it has without them.
+
+    `is_empty`: it is nearly empty. `chars` is the length of its text, `LITTLE_CHARS` at most.
+    """
 
     scripts: int
     is_empty: bool
+    chars: int = 0
 
 
 class RenderGain(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -55,7 +55,7 @@ from teia.index.entry import encode_entry
 from teia.parse.decode import decode
 from teia.parse.document import ParseOptions
 from teia.parse.headers import Headers, parse_head
-from teia.parse.html.script_signs import is_nearly_empty, script_hash
+from teia.parse.html.script_signs import LITTLE_CHARS, is_nearly_empty, script_hash
 from teia.parse.parse import ParseResult, parse_document
 from teia.parse.processors import Processors, with_user_processors
 from teia.parse.text.fingerprint import KnownText
@@ -260,7 +260,8 @@ def _signs(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult, 
     scripts = script_hash(parsed.decoded.payload)
     if not scripts and wanted == "auto":
         return None
-    return ScriptSigns(scripts, is_nearly_empty(parsed.decoded.payload, len(page.text)))
+    chars = len(page.text)
+    return ScriptSigns(scripts, is_nearly_empty(parsed.decoded.payload, chars), min(chars, LITTLE_CHARS))
 
 
 def _parse_page(

@@ -1,8 +1,8 @@
 """Which pages are rendered: learnt by trials, for each site, pattern of URLs and set of scripts.
 
-Scripts decide what rendering brings. So the first page with scripts of its kind is a trial. A *kind* is a host, a
-pattern of URLs (frontier/traps/patterns.py), the hash of the page's scripts, and whether the page is nearly empty
-without them (parse/html/script_signs.py).
+Scripts decide what rendering brings. So a page with scripts of each kind is a trial. A *kind* is a host, a pattern of
+URLs (frontier/traps/patterns.py), the hash of the page's scripts, and whether the page is nearly empty without them
+(parse/html/script_signs.py).
 
 - A trial that brings `CLEAR` words or links, or more, shows that the kind is to be rendered.
 - One that brings fewer is followed by another. If that adds the same once more, such as a notice on each page, the kind
@@ -11,8 +11,8 @@ without them (parse/html/script_signs.py).
 
 A kind whose pages brought nothing new `BARREN` times in a row is not rendered any more. A kind that is not rendered is
 tried again after some of its pages, each time twice as many, but not within `AGAIN_S`; and in any case after `RETRY_S`.
-If `SAME_SCRIPTS` patterns of a host show that some scripts bring nothing, pages of its other patterns with these
-scripts are no trials, unless they are nearly empty.
+Scripts that brought nothing to a page bring nothing to pages of the host's other patterns that have as much text
+without them; and if `SAME_SCRIPTS` patterns show it, to none, unless the page is nearly empty.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ BARREN = 3
 SAME_SCRIPTS = 2
 FIRST_SKIP, MOST_SKIPS = 1_000, 64_000
 AGAIN_S, RETRY_S = 600.0, 7 * 86_400.0
+NEVER_BARREN = 2**30
 MAX_KINDS = 200
 """Number of kinds of a host that are remembered; further ones are not rendered unless they are nearly empty.
 
@@ -50,7 +51,7 @@ class RenderKind(msgspec.Struct, array_like=True):
 
     `words` and `links` are all that rendering brought; `added` are hashes of what the first trial added. `skips` is the
     number of pages without a trial before the next one, of which `skipped` have come. `is_failing`: the last page could
-    not be rendered.
+    not be rendered. `barren_chars` is the least text of a page to which rendering brought nothing.
     """
 
     pattern: str
@@ -68,6 +69,7 @@ class RenderKind(msgspec.Struct, array_like=True):
     tried_s: float = 0.0
     added: list[int] = []
     is_failing: bool = False
+    barren_chars: int = NEVER_BARREN
 
     @property
     def is_undecided(self) -> bool:
@@ -78,6 +80,8 @@ class RenderKind(msgspec.Struct, array_like=True):
         """Tell whether a page of this kind is to be rendered now; a page that is not counts as skipped."""
         if self.verdict is not RenderVerdict.STATIC:
             return True
+        if not self.rendered:  # judged by other kinds with its scripts; those are tried again
+            return False
         self.skipped += 1
         age_s = now_s - self.tried_s
         if age_s <= RETRY_S and (self.skipped <= self.skips or age_s < AGAIN_S):
@@ -86,8 +90,8 @@ class RenderKind(msgspec.Struct, array_like=True):
         self.skipped, self.tried_s = 0, now_s
         return True
 
-    def note_gain(self, words: int, links: int, added: list[int], now_s: float) -> None:
-        """Learn from a page that was rendered."""
+    def note_gain(self, words: int, links: int, added: list[int], now_s: float, chars: int = NEVER_BARREN) -> None:
+        """Learn from a page that was rendered, and has so much text without its scripts."""
         # As compared with the kind's other pages: a menu that is made by a script is a gain once.
         new = len(set(added).difference(self.added))
         self.rendered, self.tried_s, self.skipped = self.rendered + 1, now_s, 0
@@ -105,6 +109,7 @@ class RenderKind(msgspec.Struct, array_like=True):
         elif new and self.verdict is RenderVerdict.UNKNOWN:
             self.verdict = RenderVerdict.UNSURE
         else:
+            self.barren_chars = min(self.barren_chars, chars)
             self._skip()
 
     def note_failure(self, now_s: float) -> None:
@@ -145,22 +150,33 @@ class HostKinds:
         for kind in filter(None, map(decode_kind, records)):
             self._kinds.setdefault((kind.pattern, kind.scripts, kind.is_empty), kind)
 
-    def find(self, pattern: str, scripts: int, *, is_empty: bool) -> RenderKind | None:
-        """Return the kind of a page, which may be new; None if there are too many."""
+    def find(self, pattern: str, scripts: int, *, is_empty: bool, chars: int = 0) -> RenderKind | None:
+        """Return the kind of a page, which may be new; None if there are too many. `chars`: its text as received."""
         key = (pattern, scripts, is_empty)
         if is_empty and key not in self._kinds and len(self._kinds) >= 2 * MAX_KINDS:
             pattern, scripts, _ = key = ("", 0, True)
         kind = self._kinds.get(key)
         if kind is None and (is_empty or len(self._kinds) < MAX_KINDS):
             kind = self._kinds[key] = RenderKind(pattern, scripts, is_empty)
-        if kind is not None and not kind.rendered and not is_empty and self.barren_patterns(scripts) >= SAME_SCRIPTS:
-            kind.verdict = RenderVerdict.STATIC
+        if kind is not None and not kind.rendered and not is_empty:
+            is_hopeless = self._is_hopeless(scripts, chars)
+            kind.verdict = RenderVerdict.STATIC if is_hopeless else RenderVerdict.UNKNOWN
         return kind
+
+    def _is_hopeless(self, scripts: int, chars: int) -> bool:
+        """Tell whether trials of other kinds show that some scripts bring nothing to a page with so much text."""
+        same = self._tried(scripts)
+        if not all(each.verdict is RenderVerdict.STATIC for each in same):
+            return False
+        return len(same) >= SAME_SCRIPTS or any(not each.is_empty and each.barren_chars <= chars for each in same)
 
     def barren_patterns(self, scripts: int) -> int:
         """Return the number of patterns in which some scripts brought nothing; 0 if they brought something in any."""
-        same = [each for each in self._kinds.values() if each.scripts == scripts and each.rendered]
+        same = self._tried(scripts)
         return len(same) if all(each.verdict is RenderVerdict.STATIC for each in same) else 0
+
+    def _tried(self, scripts: int) -> list[RenderKind]:
+        return [each for each in self._kinds.values() if each.scripts == scripts and each.rendered]
 
     def __len__(self) -> int:
         return len(self._kinds)

@@ -16,6 +16,8 @@ class RenderingOnDemand:
         self._make = make
         self._learnt: dict[str, list[bytes]] = {}
 
+    held, wants_idle_time = 0, False
+
     def take(self, visit: ActiveVisit, result: ReadResult) -> bool:
         made = self._make()
         for host, records in self._learnt.items():
@@ -34,6 +36,8 @@ class RenderingOnDemand:
     def note_read(self, visit: ActiveVisit, result: ReadResult | None) -> None: ...
 
     def note_committed(self, visits: Sequence[ActiveVisit]) -> None: ...
+
+    def use_idle_time(self) -> None: ...
 
     def note_request(self, visit: ActiveVisit) -> None: ...
 

@@ -4,6 +4,10 @@ A page whose signs (parse/html/script_signs.py) say that scripts may bring more 
 (`take`). It waits while a trial of its kind is under way, is rendered, and is read again with the document that its
 scripts made; or it continues as it was received. Few pages wait at a time. Beyond that, pages that wait for a trial
 continue (postponed_pages.py), and a host of which many wait to be rendered gets no further page requested.
+
+Trials take processor time, and most bring nothing. A host with a delay leaves time for them. Of a host without one, all
+pages continue; trials are made when the crawl has nothing else to do (`use_idle_time`), or when `MANY` pages wait for
+their verdict. Its nearly empty pages wait for that moment, but not longer than `HOLD_S`.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from teia.crawler.compiled_settings import user_agent
 from teia.crawler.rendering.browser_requests import PageRequests
 from teia.crawler.rendering.browsers import Browsers, RenderJob
 from teia.crawler.rendering.kinds import SAME_SCRIPTS, HostKinds, RenderKind, RenderVerdict, encode_kind
-from teia.crawler.rendering.postponed_pages import PostponedPages, Scripts
+from teia.crawler.rendering.postponed_pages import PostponedPages, Scripts, decode_pages, stored_pages
 from teia.crawler.running_collection import Crawl
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.rows import QueuedUrl, tail_of
@@ -38,6 +42,13 @@ from teia.urls import host_of, key_of
 
 MAX_OF_HOST, MAX_WAITING, MAX_BYTES = 256, 1_024, 128 * 2**20
 """Pages of a host, and of all hosts, that wait at most before no further page is requested; and the size of all."""
+
+HOLD_S, MANY = 5.0, 5_000
+"""Time that nearly empty pages of a host without a delay wait for a moment without other work at most; and number of
+pages with the same scripts for which a trial is made without such a moment.
+
+A trial costs as much processor time as some 150 pages.
+"""
 
 MAX_FOR_TRIAL, MAX_TRIALS = 1, 64
 """Pages that wait for a trial at most, and pages before the browser with which no further trial begins.
@@ -61,7 +72,6 @@ class RenderCounts:
     failed: int = 0
     over_budget: int = 0
     postponed: int = 0
-    untried: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -93,6 +103,10 @@ class Rendering:
         """Number of trials under way, by host and scripts; further kinds with these scripts wait for them."""
         self._after_trials: defaultdict[Scripts, list[ActiveVisit]] = defaultdict(list)
         self._postponed = PostponedPages(self._request_again, self._update_verdict)
+        self._asked: dict[str, Scripts] = {}
+        """Postponed pages that were requested to be trials."""
+        self._held: list[ActiveVisit] = []
+        self._held_since = 0.0
         self._under_way: dict[ActiveVisit, RenderKind | None] = {}
         self._rereads: set[ActiveVisit] = set()
         """Pages under way that a parse child reads again: a stop waits for them."""
@@ -140,6 +154,7 @@ class Rendering:
             self.counts.over_budget += 1
             _keep_capture(visit, "the budget of the run is used up")
             return False
+        was_asked = self._asked.pop(visit.item.url, None) is not None
         if self._crawl.is_ending:
             is_needed = (
                 mode == "always"
@@ -150,38 +165,79 @@ class Rendering:
                 self._crawl.unrendered += 1
                 self._crawl.forget(visit)
             return is_needed
+        is_fast = visit.queue.server.needs_no_delay and not was_asked
         if kind is not None and kind.is_undecided and not kind.is_empty:
             waiting = self._trial_of(visit.queue.host, kind)
-            if waiting is not None and len(waiting) >= MAX_FOR_TRIAL:
+            has_room = self._browsers.waiting < MAX_TRIALS if waiting is None else len(waiting) < MAX_FOR_TRIAL
+            if is_fast or not has_room:
                 self._postpone(visit, kind, result)
                 return True
-            if waiting is None and self._browsers.waiting >= MAX_TRIALS:
-                self.counts.untried += 1
-                return False
         visit.static = result
         self._under_way[visit] = kind
         self._of_host[visit.queue.host] += 1
         self._bytes += _size(visit)
-        self._admit(visit, kind)
+        if kind is not None and kind.is_undecided and is_fast and id(kind) not in self._trials:
+            self._held_since = self._held_since if self._held else self._clock.ticks_s()
+            self._held.append(visit)
+        else:
+            self._admit(visit, kind)
         return True
 
     def _postpone(self, visit: ActiveVisit, kind: RenderKind, result: ReadResult) -> None:
         """Continue with a page as received; it is requested again if its kind turns out to be rendered."""
+        assert result.signs is not None
         self.counts.postponed += 1
-        self._postponed.add(visit, kind)
+        self._postponed.add(visit, kind, result.signs.chars)
         # Without validators, so that it would come whole.
         self._accept(self._crawl, visit, replace(result, etag="", last_modified=""))
 
     def note_committed(self, visits: Sequence[ActiveVisit]) -> None:
         """Request those pages again whose kind turned out to be rendered after they had gone on as received."""
-        self._postponed.note_committed(visits, self._open_trials.__contains__)
+        self._postponed.note_committed(visits)
+        self._postponed.request_due()
+        for visit in visits if self._asked else ():
+            self._asked.pop(visit.item.url, None)  # it came in another form: it has failed, or has no scripts now
+        for same in self._postponed.waiting(MANY):
+            self._ask(same)
+        if self._held and self._clock.ticks_s() - self._held_since >= HOLD_S:
+            self._release_held()
+
+    @property
+    def held(self) -> int:
+        """Number of pages that wait for a moment in which the crawl has nothing else to do."""
+        return len(self._held)
+
+    @property
+    def wants_idle_time(self) -> bool:
+        """True if there are trials to make in a moment in which the crawl has nothing else to do."""
+        return bool(self._held) or self._postponed.has_work
+
+    def use_idle_time(self) -> None:
+        """Begin trials: the crawl has nothing else to do."""
+        self._release_held()
+        self._postponed.request_due()
+        self._asked.clear()  # nothing is under way, so they were not fetched
+        for same in self._postponed.waiting():
+            self._ask(same)
+
+    def _release_held(self) -> None:
+        held, self._held = self._held, []
+        for visit in held:
+            self._admit(visit, self._under_way[visit])
+
+    def _ask(self, same: Scripts) -> None:
+        """Request a postponed page to be the trial of its kind, one with the same scripts at a time."""
+        if same not in self._open_trials and same not in self._asked.values():
+            url = self._postponed.ask(same)
+            if url is not None:
+                self._asked[url] = same
 
     def _request_again(self, url: str) -> None:
         self._crawl.committer.visit_requests.accept(url, self._clock.now_s())
 
-    def _update_verdict(self, host: str, kind: RenderKind) -> None:
+    def _update_verdict(self, host: str, kind: RenderKind, chars: int) -> None:
         """Give a kind that had no trial the verdict on its scripts, if there is one."""
-        self._kinds[host].find(kind.pattern, kind.scripts, is_empty=kind.is_empty)
+        self._kinds[host].find(kind.pattern, kind.scripts, is_empty=kind.is_empty, chars=chars)
 
     def _admit(self, visit: ActiveVisit, kind: RenderKind | None) -> None:
         """Render a page, as a trial or not, or let it wait for trials that are under way."""
@@ -222,16 +278,22 @@ class Rendering:
         assert result.signs is not None
         host = visit.queue.host
         pattern = pattern_of(tail_of(visit.item.url, host))
-        return self._kinds[host].find(pattern, result.signs.scripts, is_empty=result.signs.is_empty)
+        signs, kinds = result.signs, self._kinds[host]
+        return kinds.find(pattern, signs.scripts, is_empty=signs.is_empty, chars=signs.chars)
 
     def load(self, host: str, records: list[bytes]) -> None:
-        """Take what earlier runs have learnt about a host."""
+        """Take what earlier runs have learnt about a host, and the pages that they have postponed."""
         self._kinds[host].load(records)
+        for stored in filter(None, map(decode_pages, records)):
+            kind = self._kinds[host].find(stored.pattern, stored.scripts, is_empty=False)
+            if kind is not None and stored.pages:
+                self._postponed.load(host, kind, stored.pages)
+                self._crawl.store_postponed("", host, [stored_pages(kind, [])])
 
     def forget(self, host: str) -> None:
         """Drop a host that has left memory; what was learnt is on disk."""
-        self._kinds.pop(host, None)
-        self._postponed.forget(host)
+        if not self._postponed.has_pages_of(host):
+            self._kinds.pop(host, None)
 
     # -- a page is rendered --------------------------------------------------------------------------------
 
@@ -281,10 +343,12 @@ class Rendering:
         if result is None or result.gain is None:
             self._handle_failure(visit, "its document cannot be read, or has lost most of its text")
             return
-        gain = result.gain
+        gain, static = result.gain, visit.static
+        assert static is not None
+        assert static.signs is not None
         self.counts.gained += result.is_rendered
         if kind is not None:
-            kind.note_gain(gain.words, gain.links, gain.added, self._clock.now_s())
+            kind.note_gain(gain.words, gain.links, gain.added, self._clock.now_s(), static.signs.chars)
         visit.detail = f"rendered: {gain.words} words, {gain.links} links"
         self._end(visit, kind)
         self._accept(self._crawl, visit, result)
@@ -364,7 +428,10 @@ class Rendering:
         self._trials.clear()
         self._open_trials.clear()
         self._after_trials.clear()
-        self._postponed.clear()
+        self._held.clear()
+        self._asked.clear()
+        for url, record in self._postponed.take_all():
+            self._crawl.store_postponed(url, host_of(url), [record])
         for visit in visits:
             self._end(visit, None)
         self.requests.give_up()

@@ -29,8 +29,13 @@ EMPTY, FULL = ScriptSigns(7, is_empty=True), ScriptSigns(7, is_empty=False)
 class StubCrawl:
     """The parts of the loop, the crawl and the browsers that a rendering uses."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_fast: bool = False) -> None:
         self.jobs: list[RenderJob] = []
+        self.requested: list[str] = []
+        self.server, self.clock = DelayTarget("h.test"), VirtualClock(1_000.0)
+        if is_fast:
+            self.server.last_end = 0.0
+        requests = SimpleNamespace(accept=lambda url, _since_s: self.requested.append(url))
         self.accepted: list[ActiveVisit] = []
         self.reread: list[ActiveVisit] = []
         self.forgotten: list[ActiveVisit] = []
@@ -42,10 +47,11 @@ class StubCrawl:
             queues={},
             forget=self.forgotten.append,
             content_seen=None,
+            committer=SimpleNamespace(visit_requests=requests),
         )
         self.browsers = SimpleNamespace(submit=self.jobs.append, trouble="", is_down=False, waiting=0)
         self.rendering = Rendering(
-            cast("Any", self.crawl), cast("Any", self.browsers), VirtualClock(1_000.0),
+            cast("Any", self.crawl), cast("Any", self.browsers), self.clock,
             lambda _crawl, visit, _result: self.accepted.append(visit),
             lambda _crawl, visit, _document: self.reread.append(visit),
             lambda _request: None,
@@ -56,7 +62,7 @@ class StubCrawl:
     ) -> tuple[ActiveVisit, bool]:
         url = f"http://h.test/{path}/{number}"
         item = QueuedUrl(url, number, 1, 0, 0, 0.0, visits=visits)
-        visit = ActiveVisit(HostQueue("h.test", 1, 0, 0, DelayTarget("h.test")), item)
+        visit = ActiveVisit(HostQueue("h.test", 1, 0, 0, self.server), item)
         visit.fetched = Fetched(url, "200", 200, 1.0, 2.0, "192.0.2.1", b"", b"HTTP/1.1 200 OK\r\n\r\n", b"body")
         return visit, self.rendering.take(visit, ReadResult("200", signs=signs))
 
