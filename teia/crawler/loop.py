@@ -31,7 +31,7 @@ from teia.crawler.child.messages import ReadResult, RenderedDocument, encode_par
 from teia.crawler.commit import CommitResult
 from teia.crawler.compiled_settings import CompiledSettings, other_user_agent
 from teia.crawler.own_timeouts import OwnTimeouts
-from teia.crawler.resources import NEAR_QUOTA, DiskSpace, quota_complaint
+from teia.crawler.resources import ROOM_AGAIN, DiskSpace, quota_complaint
 from teia.crawler.robots import RobotsCache, RobotsDecision
 from teia.crawler.running_collection import AwaitedResource, Crawl
 from teia.crawler.sites.identity import (
@@ -210,7 +210,12 @@ class Crawler:
         complaint = self._disk.complaint()
         for crawl in self.crawls:
             folders = [cell.folder.archive for cell in crawl.committer.cells]
-            over_quota = quota_complaint(folders, crawl.config.retention.quota_bytes)
+            if crawl.is_retaining:  # nothing begins before it has ended: a visit might refer to a record that goes
+                continue
+            is_waiting = crawl.waits_for is AwaitedResource.QUOTA
+            over_quota = quota_complaint(
+                folders, crawl.config.retention.quota_bytes, crawl.awaited_bytes, is_waiting=is_waiting
+            )
             if complaint:
                 crawl.pause(complaint, AwaitedResource.SPACE)
             elif over_quota:
@@ -236,13 +241,15 @@ class Crawler:
             return
         for cell in cells:
             cell.is_read = True
-        crawl.is_committing = True
-        work = partial(retain_for_quota, crawl.name, crawl.committer.cells, settings, self._clock)
+        crawl.is_committing = crawl.is_retaining = True
+        work = partial(
+            retain_for_quota, crawl.name, crawl.committer.cells, settings, self._clock, lambda: self._stopping
+        )
         future = asyncio.get_running_loop().run_in_executor(self._thread, work)
         future.add_done_callback(lambda done: self._handle_retained(crawl, done))
 
     def _handle_retained(self, crawl: Crawl, done: asyncio.Future[RetentionResult]) -> None:
-        crawl.is_committing = False
+        crawl.is_committing = crawl.is_retaining = False
         for cell in crawl.committer.cells:
             cell.is_read = False
         self._check_disk_at = 0.0
@@ -258,7 +265,9 @@ class Crawler:
             crawl.fail(error if isinstance(error, TeiaError) else StoreError(f"retention failed: {error!r}"))
             return
         result = done.result()
-        is_full = result.archive_bytes >= result.quota_bytes * NEAR_QUOTA
+        if result.was_stopped:
+            return
+        is_full = result.archive_bytes >= result.quota_bytes * ROOM_AGAIN
         crawl.full_quota = result.quota_bytes if is_full else 0
         _log.warning(
             "%s: %d captures were removed because of the quota; the archive takes %d MiB",
@@ -684,6 +693,9 @@ class Crawler:
         visit.verdict = verdict_of(visit, crawl.config, self._rng)
         crawl.live.conclude(visit)
         crawl.conclude(visit, self._clock.ticks_s())
+        if crawl.needs_quota_check():
+            self._check_disk_at = 0.0
+            self._wake()
         if crawl.has_whole_group and not crawl.is_committing:
             self._wake()
 

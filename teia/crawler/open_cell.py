@@ -169,14 +169,14 @@ class Cell:
         self.archive.close()
         self.archive = self._open_archive()
 
-    def erase_planned(self) -> Erased:
+    def erase_planned(self, is_stopping: Callable[[], bool]) -> Erased:
         """Erase the planned records while the cell is open; nothing may be appended meanwhile.
 
         The open file may be written anew, so the archive is closed before and opened at the same position after.
         """
         self.archive.close()
         try:
-            return finish_erasures(self.folder, self._clock, self.frontier)
+            return finish_erasures(self.folder, self._clock, self.frontier, is_stopping)
         finally:
             self.archive = self._open_archive()
 
@@ -244,13 +244,27 @@ def plan_erasures(frontier: FrontierCell, places: Iterable[tuple[str, int]], rea
     frontier.set_meta({ERASURES: json.dumps(planned)})
 
 
-def finish_erasures(folder: CellFolder, clock: Clock, frontier: FrontierCell | None = None) -> Erased:
-    """Erase what is planned for a cell; the caller holds the root's lock and appends nothing meanwhile."""
+class ErasureStopped(Exception):
+    """A stop came while records were erased; the plan is stored, and the next start erases the rest."""
+
+
+def finish_erasures(
+    folder: CellFolder,
+    clock: Clock,
+    frontier: FrontierCell | None = None,
+    is_stopping: Callable[[], bool] = lambda: False,
+) -> Erased:
+    """Erase what is planned for a cell; the caller holds the root's lock and appends nothing meanwhile.
+
+    If the caller is stopping, raise ErasureStopped before the next file.
+    """
     cell = frontier or FrontierCell(folder.frontier)
     try:
-        counted, done = _count_erasures(folder, cell, clock), Erased()
+        counted, done = _count_erasures(folder, cell, clock, is_stopping), Erased()
         for file, answers in counted.items():
             path = archive_path(folder.archive, file)
+            if is_stopping():
+                raise ErasureStopped
             if path.is_file():
                 reason, collection = next(iter(answers.values())), folder.path.parent.parent
                 begin_erasure(collection, path, reason, clock.now_s())
@@ -266,13 +280,17 @@ def finish_erasures(folder: CellFolder, clock: Clock, frontier: FrontierCell | N
     return done
 
 
-def _count_erasures(folder: CellFolder, cell: FrontierCell, clock: Clock) -> ErasurePlan:
+def _count_erasures(
+    folder: CellFolder, cell: FrontierCell, clock: Clock, is_stopping: Callable[[], bool]
+) -> ErasurePlan:
     """Subtract planned erasures from the number of records, each once; return all that are not known to be done.
 
     Before they are done: afterwards nothing in a file tells how many records were there.
     """
     planned, counted, fewer = _planned(cell), _planned(cell, COUNTED_ERASURES), 0
     for file, answers in planned.items():
+        if is_stopping():
+            raise ErasureStopped
         path, before = archive_path(folder.archive, file), counted.get(file, {})
         after = before | answers
         if path.is_file():

@@ -78,14 +78,18 @@ def allocated_bytes(folders: Iterable[Path]) -> int:
     return used
 
 
-NEAR_QUOTA = 0.95
-"""Part of its quota at which a crawl pauses: what is under way is still stored."""
+NEAR_QUOTA, ROOM_AGAIN = 0.95, 0.9
+"""Parts of its quota at which a crawl pauses, and below which it resumes: else each few pages would need a removal."""
 
 
-def quota_complaint(folders: Iterable[Path], quota_bytes: int) -> str:
-    """Return a message if the archive of a collection is near its quota, else an empty string; 0: no quota."""
+def quota_complaint(folders: Iterable[Path], quota_bytes: int, awaited_bytes: int, *, is_waiting: bool) -> str:
+    """Return a message if the archive of a collection is near its quota, else an empty string; 0: no quota.
+
+    `awaited_bytes` are expected of the visits that are under way; `is_waiting`: the crawl has paused for its quota.
+    """
     used = allocated_bytes(folders) if quota_bytes else 0
-    if used < quota_bytes * NEAR_QUOTA or not quota_bytes:
+    limit = quota_bytes * (ROOM_AGAIN if is_waiting else NEAR_QUOTA)
+    if used + awaited_bytes < limit or not quota_bytes:
         return ""
     return Message(
         "the archive takes {n} MiB, its quota is {quota} MiB; if the crawl stays paused, no capture may be removed:"

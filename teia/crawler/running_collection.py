@@ -44,6 +44,9 @@ from teia.records import Outcome
 from teia.urls import key_of, resolve, split
 
 MAX_FAILED_SEEDS = 5
+QUOTA_STEP = 0.01
+"""Part of its quota that a crawl reads between two looks at the archive's size, at most."""
+
 REFILL_AT_LEAST, REFILL_AT_MOST = 2, 512
 BRISK_GROWTH = 4
 """Growth of buffers of hosts without a delay; smaller buffers of other hosts follow changes of the order sooner."""
@@ -171,6 +174,11 @@ class Crawl:
 
     number = 0
     """Its place among the crawls of its crawler."""
+
+    is_retaining = False
+    """True while captures are removed because of the quota."""
+
+    _read_bytes = _read_visits = _unwritten_bytes = _unchecked_bytes = 0
 
     destinations: Destinations
     """The way to addresses, by the networks, names and name server of this collection's settings."""
@@ -473,6 +481,10 @@ class Crawl:
         if not self.uncommitted:
             self._oldest = now
         self.uncommitted.append(visit)
+        self._read_visits += 1
+        self._read_bytes += visit.archive_bytes
+        self._unwritten_bytes += visit.archive_bytes
+        self._unchecked_bytes += visit.archive_bytes
 
     def note_delay(self, server: DelayTarget, address: DelayTarget | None) -> None:
         """Remember delays that have begun or grown; the next group writes them to the ledger."""
@@ -600,6 +612,19 @@ class Crawl:
     def is_quiet(self) -> bool:
         """True if no visit is under way or waits for its commit, so that captures may be removed."""
         return not self._open_visits and not self.is_committing and not self.uncommitted and self._group is None
+
+    @property
+    def awaited_bytes(self) -> int:
+        """Bytes that the visits under way will add to the archive, if they are as large as those before them."""
+        unread = self._open_visits - self.uncommitted_visits
+        return self._unwritten_bytes + unread * self._read_bytes // max(1, self._read_visits)
+
+    def needs_quota_check(self) -> bool:
+        """Tell whether so much was read since the last call that the archive may come near its quota."""
+        is_much = self._unchecked_bytes > self.config.retention.quota_bytes * QUOTA_STEP
+        if is_much:
+            self._unchecked_bytes = 0
+        return is_much and bool(self.config.retention.quota_bytes)
 
     def take_group(self, now: float, now_s: float) -> CommitGroup:
         """Hand over the waiting results; a failed group is handed over again, and newer results wait for the next."""
@@ -781,6 +806,7 @@ class Crawl:
             counts.bytes_received += visit.bytes_received
         if self.committer.announced is not None:
             self.committer.announced.note_visit(visit)
+        self._unwritten_bytes -= visit.archive_bytes
         if visit.result is not None:
             counts.links += visit.result.links_seen
             counts.pages += visit.item.purpose == "page" and bool(visit.result.payload_bytes)

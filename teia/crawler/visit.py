@@ -68,6 +68,11 @@ class ActiveVisit:
         return self.fetched is not None and not self.from_cache
 
     @property
+    def archive_bytes(self) -> int:
+        """Size of its records in the archive; 0 if it was not read."""
+        return 0 if self.result is None else len(self.result.members)
+
+    @property
     def body_at(self) -> CaptureLocation:
         """Location of the record with the body, if the archive's record of this visit refers to another URL."""
         if self.result is None or not self.result.same_as:

@@ -26,10 +26,11 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from teia.clock import from_iso, iso_utc
 from teia.durable import disk_errors, file_lock, sync_folder
@@ -46,7 +47,7 @@ NO_LINE = "0" * 64
 
 MAX_REASON_CHARS = 500
 LOCK_TRIES, LOCK_PAUSE_S = 200, 0.05
-_READ_BYTES = 1 << 20
+_READ_BYTES, _TAIL_BYTES = 1 << 20, 1 << 16
 _SIGNATURE = ', "signature": "'
 _FILE = re.compile(r"cells/\d{2,4}/archive/[^/]+")
 
@@ -214,8 +215,8 @@ def append(
 ) -> None:
     """Sign statements and append them; the caller holds the root's lock.
 
-    `inodes` are those of the files when they were read. A file that was replaced since, because records were erased
-    from it, gets no entry now.
+    `inodes` are those of the files when they were read, pinned since. A file that was replaced, because records were
+    erased from it, gets no entry now.
     """
     if not statements:
         return
@@ -225,9 +226,7 @@ def append(
         if not is_ours:
             raise StoreError(f"{path}: locked by another process for too long; try again")
         with path.open("r+b") as file:
-            number, size, head = 0, 0, NO_LINE
-            for number, line in enumerate(_lines(path), 1):  # noqa: B007  # the last one counts
-                size, head = size + len(line) + 1, hashlib.sha256(line).hexdigest()
+            number, size, head = _last_line(file)
             file.truncate(size)
             file.seek(size)
             for statement in statements:
@@ -242,6 +241,26 @@ def append(
             os.fsync(file.fileno())
         if is_new:
             sync_folder(collection)
+
+
+def _last_line(file: BinaryIO) -> tuple[int, int, str]:
+    """Return the number of the last whole line, its end in the file, and its digest, from the end of the file alone."""
+    size, tail = file.seek(0, os.SEEK_END), b""
+    begin = size
+    # The end of the last whole line, after which a torn one may follow, and the end of the line before.
+    while begin and tail.count(b"\n") < 2:
+        begin = max(0, begin - _TAIL_BYTES)
+        file.seek(begin)
+        tail = file.read(size - begin)
+    whole, end, _ = tail.rpartition(b"\n")
+    if not end:
+        return 0, 0, NO_LINE
+    line = whole.rpartition(b"\n")[2]
+    entry = _parse(line)
+    if entry is None:  # somebody has changed it: all lines are counted
+        file.seek(0)
+        return file.read().count(b"\n"), begin + len(whole) + 1, hashlib.sha256(line).hexdigest()
+    return entry.number, begin + len(whole) + 1, hashlib.sha256(line).hexdigest()
 
 
 def _entry_fields(said: Statement, number: int, now_s: float, previous: str, key: bytes) -> dict[str, Any]:
@@ -271,8 +290,22 @@ def name_in(collection: Path, path: Path) -> str:
     return path.relative_to(collection).as_posix()
 
 
+@contextmanager
+def pinned(path: Path) -> Iterator[int]:
+    """Yield the inode of a file, 0 if there is none; as long as the block lasts, no other file gets its number."""
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        yield 0
+        return
+    try:
+        yield os.fstat(descriptor).st_ino
+    finally:
+        os.close(descriptor)
+
+
 def inode_of(path: Path) -> int:
-    """Return a number that changes when a file is replaced; 0 if there is none."""
+    """Return a number that changes when a file is replaced while its old one is `pinned`; 0 if there is none."""
     try:
         return path.stat().st_ino
     except OSError:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from teia.store import manifest
 from teia.store.archive import Position
 from teia.store.erase import erase
 from teia.store.manifest import (
@@ -18,7 +19,9 @@ from teia.store.manifest import (
     append,
     begin_erasure,
     end_erasure,
+    inode_of,
     mismatch,
+    pinned,
     read_manifest,
     unsigned_files,
 )
@@ -154,6 +157,34 @@ def test_a_torn_last_line_counts_for_nothing_and_is_cut(made: SignedArchive) -> 
         assert complaints(made) == []
         assert mismatches(made) == {}
         assert len(read_manifest(made.collection).files) == len(made.files)
+
+
+@pytest.mark.parametrize("tail_bytes", [1, 100, 700, 1 << 16])
+def test_an_entry_is_appended_by_the_end_of_the_file_alone(
+    made: SignedArchive, monkeypatch: pytest.MonkeyPatch, tail_bytes: int
+) -> None:
+    monkeypatch.setattr(manifest, "_TAIL_BYTES", tail_bytes)
+    before = len(lines(made))
+    for number in range(3):
+        file = f"cells/07/archive/{number}.warc.gz"
+        append(made.collection, [Statement(ManifestEvent.CLOSED, file, 0, 1, "00")], NOW_S)
+        with (made.collection / MANIFEST).open("ab") as torn:
+            torn.write(b'{"version": 1, "nu')
+    found = read_manifest(made.collection, must_verify=True)
+    assert (found.entries, found.complaints) == (before + 3, [])
+
+
+def test_no_other_file_gets_the_inode_of_a_pinned_one(tmp_path: Path) -> None:
+    path, other = tmp_path / "file", tmp_path / "other"
+    path.write_bytes(b"first")
+    with pinned(path) as inode:
+        assert inode == inode_of(path)
+        for number in range(100):
+            other.write_bytes(b"%d" % number)
+            other.replace(path)
+            assert inode_of(path) != inode
+    with pinned(tmp_path / "missing") as none:
+        assert none == inode_of(tmp_path / "missing") == 0
 
 
 def test_a_name_that_leads_out_of_the_archive_is_no_entry(made: SignedArchive) -> None:

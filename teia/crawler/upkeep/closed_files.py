@@ -20,7 +20,7 @@ import json
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
 
 from teia.clock import Clock
@@ -40,6 +40,7 @@ from teia.store.manifest import (
     growth_of,
     inode_of,
     name_in,
+    pinned,
     read_manifest,
     unsigned_files,
 )
@@ -100,18 +101,18 @@ async def _finish(cell: Cell, open_file: str, clock: Clock, cells_move: bool, fa
         manifest = await asyncio.to_thread(read_manifest, collection)
         unsigned = unsigned_files(collection, cell.folder.archive, end, manifest, cells_move=cells_move).closed
         for path in [*unindexed, *(each for each in unsigned if each not in unindexed)]:
-            inode = inode_of(path)
-            found = None if path in failed else await _describe(path)
-            if inode_of(path) != inode:
-                # Records were erased meanwhile: the index is that of the old file.
-                index_path(path).unlink(missing_ok=True)
-                return False
-            if found is None:
-                failed.add(path)
-            elif path in unsigned:
-                said = found.statement(collection, path)
-                damage = await asyncio.to_thread(damage_of, collection, manifest.of(said.file))
-                await asyncio.to_thread(append, collection, [*damage, said], clock.now_s(), {said.file: inode})
+            with pinned(path) as inode:
+                found = None if path in failed else await _describe(path)
+                if inode_of(path) != inode:
+                    # Records were erased meanwhile: the index is that of the old file.
+                    index_path(path).unlink(missing_ok=True)
+                    return False
+                if found is None:
+                    failed.add(path)
+                elif path in unsigned:
+                    said = found.statement(collection, path)
+                    damage = await asyncio.to_thread(damage_of, collection, manifest.of(said.file))
+                    await asyncio.to_thread(append, collection, [*damage, said], clock.now_s(), {said.file: inode})
     except _TROUBLE as error:
         logger.warning("the closed files of %s were not all signed: %s", cell.folder.archive, error)
         return True
@@ -140,22 +141,24 @@ def _sign_growth(cells: Sequence[Cell], now_s: float, cells_move: bool) -> None:
     for collection in dict.fromkeys(collection_of(cell.folder) for cell in cells):
         folders = [cell.folder for cell in cells if collection_of(cell.folder) == collection]
         try:
-            append(collection, *_growth(collection, folders, now_s, cells_move))
+            with ExitStack() as stack:
+                statements, inodes = _growth(collection, folders, now_s, cells_move, stack)
+                append(collection, statements, now_s, inodes)
         except _TROUBLE as error:
             logger.warning("%s: the archive was not signed: %s", collection, error)
 
 
 def _growth(
-    collection: Path, folders: Sequence[CellFolder], now_s: float, cells_move: bool
-) -> tuple[list[Statement], float, dict[str, int]]:
-    """Return the arguments of `append` about the open files."""
+    collection: Path, folders: Sequence[CellFolder], now_s: float, cells_move: bool, stack: ExitStack
+) -> tuple[list[Statement], dict[str, int]]:
+    """Return what is to be said of the open files, and their inodes, which are pinned until the stack is closed."""
     manifest, statements, inodes = read_manifest(collection), list[Statement](), dict[str, int]()
     for folder in folders:
         files = unsigned_files(collection, folder.archive, _committed(folder), manifest, cells_move=cells_move)
         if files.open_file and manifest.of(name_in(collection, files.open_file)).signed_s <= now_s - DAY_S:
-            inodes[name_in(collection, files.open_file)] = inode_of(files.open_file)
+            inodes[name_in(collection, files.open_file)] = stack.enter_context(pinned(files.open_file))
             statements += growth_of(collection, files, manifest)
-    return statements, now_s, inodes
+    return statements, inodes
 
 
 def sign_all(folder: CollectionFolder, clock: Clock, *, cells_move: bool = False) -> int:

@@ -21,10 +21,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from teia.clock import Clock
 from teia.config.sections import RetentionSettings
-from teia.crawler.open_cell import Cell, plan_erasures
+from teia.crawler.open_cell import Cell, ErasureStopped, plan_erasures
 from teia.crawler.resources import allocated_bytes
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
@@ -47,7 +48,8 @@ class RetentionResult:
     """Captures that go, by rule, or that went; and the disk space of the archive.
 
     `captures` and `pages` are the numbers before, in the last round of several. `held` would go by the rules but have
-    the body of a capture that stays. In a dry run `bytes` counts the answers alone.
+    the body of a capture that stays. In a dry run `bytes` counts the answers alone. `was_stopped`: records that were
+    to be erased are left to the next start.
     """
 
     collection: str
@@ -61,6 +63,7 @@ class RetentionResult:
     quota_bytes: int = 0
     is_over_quota: bool = False
     is_dry_run: bool = True
+    was_stopped: bool = False
 
 
 @dataclass(slots=True)
@@ -93,14 +96,21 @@ def apply_rules(
     result.is_over_quota = bool(result.quota_bytes) and left_bytes > result.quota_bytes
 
 
-def retain_for_quota(name: str, cells: Sequence[Cell], settings: RetentionSettings, clock: Clock) -> RetentionResult:
-    """Apply the rules to the open cells of a crawl with nothing under way; runs in the commit thread."""
+def retain_for_quota(
+    name: str, cells: Sequence[Cell], settings: RetentionSettings, clock: Clock, is_stopping: Callable[[], bool]
+) -> RetentionResult:
+    """Apply the rules to the open cells of a crawl with nothing under way; runs in the commit thread.
+
+    A stop waits for the file at hand, and leaves the others to the next start.
+    """
     result = RetentionResult(name, quota_bytes=settings.quota_bytes, is_dry_run=False)
-    judged = [RetentionCell(cell.folder, cell.frontier, cell.erase_planned) for cell in cells]
+    judged = [RetentionCell(cell.folder, cell.frontier, partial(cell.erase_planned, is_stopping)) for cell in cells]
     for cell in cells:
         cell.is_in_commit = True
     try:
         apply_rules(judged, replace(settings, quota_bytes=int(settings.quota_bytes * QUOTA_SHARE)), clock, result)
+    except ErasureStopped:
+        result.was_stopped = True
     finally:
         for cell in cells:
             cell.is_in_commit = False

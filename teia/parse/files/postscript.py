@@ -83,9 +83,9 @@ def _problem(process: ChildProcess) -> str:
     status = process.status or 0
     # A program between may report a signal by its number.
     number = -status if status < 0 else status - 128
-    reasons = {signal.SIGXCPU: f"it needs more than {CPU_S} s", signal.SIGKILL: f"it needs more than {CPU_S} s"}
-    reasons[signal.SIGXFSZ] = "it has too much text"
-    return reasons.get(number, "Ghostscript found an error in it")
+    if number in {signal.SIGXCPU, signal.SIGKILL}:
+        return f"it needs more than {CPU_S} s"
+    return "it has too much text" if number == signal.SIGXFSZ else "Ghostscript found an error in it"
 
 
 def _limits() -> tuple[str, ...]:
