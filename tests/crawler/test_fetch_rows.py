@@ -101,7 +101,7 @@ def test_many_rows_become_files_of_a_bounded_size(cell: FrontierCell, tmp_path: 
 
 
 def test_rows_of_a_file_are_not_in_memory_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four cells with 50,000 rows each took 400 MB at the end of a crawl of many hosts."""
+    """All rows of a cell were objects at once at the end of a crawl: up to 50,000 in each cell."""
     monkeypatch.setattr(parquet, "ROWS_AT_ONCE", 4)
     read, converted = list[int](), list[int]()
     table_of = parquet.table_of
