@@ -132,6 +132,9 @@ class PageRendering(Protocol):
     def use_idle_time(self) -> None:
         """Begin trials: the crawl has nothing else to do."""
 
+    def postpone_held(self) -> None:
+        """Continue with the pages that are held, as received: the crawl waits until no visit is under way."""
+
     def is_full(self, host: str) -> bool:
         """Tell whether too many pages wait for another one of this host to be requested."""
 
@@ -346,8 +349,15 @@ class Crawl:
         return not waits and all(queue.head is None or queue.parked for queue in self.queues.values())
 
     def use_idle_time(self) -> None:
-        """Try pages in the browser if nothing else is to be done now: all hosts wait for delays, or are finished."""
-        if self.rendering is None or not self.rendering.wants_idle_time or self.state is not CrawlState.RUNNING:
+        """Try pages in the browser if nothing else is to be done now: all hosts wait for delays, or are finished.
+
+        A crawl at its quota tries none: captures are removed once no visit is under way.
+        """
+        if self.rendering is None or not self.rendering.wants_idle_time:
+            return
+        if self.state is CrawlState.PAUSED and self.waits_for is AwaitedResource.QUOTA:
+            self.rendering.postpone_held()
+        if self.state is not CrawlState.RUNNING:
             return
         is_busy = self._open_visits > self._waiting_visits or self._seeds or self._low_buffers or self.is_committing
         if not (is_busy or self._must_reevaluate or self.committer.pending_work()):

@@ -40,6 +40,7 @@ class StoredPages(msgspec.Struct, array_like=True, tag="postponed"):
     pattern: str
     scripts: int
     pages: list[Page]
+    is_empty: bool = False
 
 
 @dataclass(slots=True)
@@ -117,14 +118,17 @@ class PostponedPages:
             self._request(self._due.popleft()[1][1])
 
     def ask(self, same: Scripts) -> str | None:
-        """Request the page with the least text of all kinds that wait for a trial; None if there is none."""
+        """Request the page with the least text of all kinds that wait for a trial; None if there is none.
+
+        Kinds that wait for none are settled or given up: each call leaves fewer pages, or none was left before.
+        """
+        self.settle(same)  # by the pages that wait: another page of a kind may have changed its verdict
         for number, each in list(self._kinds.get(same, {}).items()):
             if each.asked >= MAX_ASKED or not each.pages:
                 self._drop(same, number)
-        waiting = [each for each in self._kinds.get(same, {}).values() if each.kind.is_undecided]
-        if not waiting:
+        if same not in self._kinds:
             return None
-        chosen = min(waiting, key=lambda each: min(each.pages))
+        chosen = min(self._kinds[same].values(), key=lambda each: min(each.pages))
         page = min(chosen.pages)
         chosen.pages.remove(page)
         chosen.asked += 1
@@ -172,8 +176,8 @@ _encode = msgspec.msgpack.Encoder().encode
 
 def stored_pages(kind: RenderKind, pages: list[Page]) -> tuple[int, bytes]:
     """Return the postponed pages of a kind as they are stored, with the number of their record."""
-    number = key_of(f"postponed {kind.pattern} {kind.scripts}")
-    return number, _encode(StoredPages(kind.pattern, kind.scripts, pages))
+    number = key_of(f"postponed {kind.pattern} {kind.scripts}{' empty' if kind.is_empty else ''}")
+    return number, _encode(StoredPages(kind.pattern, kind.scripts, pages, kind.is_empty))
 
 
 def decode_pages(record: bytes) -> StoredPages | None:

@@ -7,7 +7,8 @@ continue (postponed_pages.py), and a host of which many wait to be rendered gets
 
 Trials take processor time, and most bring nothing. A host with a delay leaves time for them. Of a host without one, all
 pages continue; trials are made when the crawl has nothing else to do (`use_idle_time`), or when `MANY` pages wait for
-their verdict. Its nearly empty pages wait for that moment, but not longer than `HOLD_S`.
+their verdict. Its nearly empty pages wait for that moment, but not longer than `HOLD_S`, nor while the crawl waits at
+its quota.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ class Rendering:
         if kind is not None and kind.is_undecided and not kind.is_empty:
             waiting = self._trial_of(visit.queue.host, kind)
             has_room = self._browsers.waiting < MAX_TRIALS if waiting is None else len(waiting) < MAX_FOR_TRIAL
-            if is_fast or not has_room:
+            if is_fast or not (has_room or was_asked):  # else it might be requested time and again
                 self._postpone(visit, kind, result)
                 return True
         visit.static = result
@@ -197,8 +198,7 @@ class Rendering:
         self._postponed.request_due()
         for visit in visits if self._asked else ():
             self._asked.pop(visit.item.url, None)  # it came in another form: it has failed, or has no scripts now
-        for same in self._postponed.waiting(MANY):
-            self._ask(same)
+        self._ask(self._postponed.waiting(MANY))
         if self._held and self._clock.ticks_s() - self._held_since >= HOLD_S:
             self._release_held()
 
@@ -216,19 +216,36 @@ class Rendering:
         """Begin trials: the crawl has nothing else to do."""
         self._release_held()
         self._postponed.request_due()
-        self._asked.clear()  # nothing is under way, so they were not fetched
-        for same in self._postponed.waiting():
-            self._ask(same)
+        # Nothing is under way: pages that are not to come either were not fetched.
+        self._asked = {url: same for url, same in self._asked.items() if self._has_queued(same[0])}
+        self._ask(self._postponed.waiting())
+
+    def _has_queued(self, host: str) -> bool:
+        """Tell whether a host has URLs that it gets requested: one that waits for its delay."""
+        queue = self._crawl.queues.get(host)
+        return queue is not None and queue.head is not None and not queue.parked
+
+    def postpone_held(self) -> None:
+        """Continue with the pages that are held, as received: the crawl waits until no visit is under way."""
+        held, self._held = self._held, []
+        for visit in held:
+            kind, static = self._under_way[visit], visit.static
+            assert kind is not None
+            assert static is not None
+            self._end(visit, None)
+            _keep_capture(visit, "the crawl has come to its quota")
+            self._postpone(visit, kind, static)
 
     def _release_held(self) -> None:
         held, self._held = self._held, []
         for visit in held:
             self._admit(visit, self._under_way[visit])
 
-    def _ask(self, same: Scripts) -> None:
-        """Request a postponed page to be the trial of its kind, one with the same scripts at a time."""
-        if same not in self._open_trials and same not in self._asked.values():
-            url = self._postponed.ask(same)
+    def _ask(self, waiting: list[Scripts]) -> None:
+        """Request postponed pages to be the trials of their kinds, one with the same scripts at a time."""
+        asked = set(self._asked.values())
+        for same in waiting:
+            url = None if same in self._open_trials or same in asked else self._postponed.ask(same)
             if url is not None:
                 self._asked[url] = same
 
@@ -285,10 +302,11 @@ class Rendering:
         """Take what earlier runs have learnt about a host, and the pages that they have postponed."""
         self._kinds[host].load(records)
         for stored in filter(None, map(decode_pages, records)):
-            kind = self._kinds[host].find(stored.pattern, stored.scripts, is_empty=False)
+            kind = self._kinds[host].find(stored.pattern, stored.scripts, is_empty=stored.is_empty)
             if kind is not None and stored.pages:
                 self._postponed.load(host, kind, stored.pages)
-                self._crawl.store_postponed("", host, [stored_pages(kind, [])])
+                own = RenderKind(stored.pattern, stored.scripts, stored.is_empty)  # its kind may be that of many
+                self._crawl.store_postponed("", host, [stored_pages(own, [])])
 
     def forget(self, host: str) -> None:
         """Drop a host that has left memory; what was learnt is on disk."""

@@ -14,6 +14,7 @@ from teia.crawler.child.messages import ReadResult, RenderGain, ScriptSigns
 from teia.crawler.rendering.browsers import RenderJob
 from teia.crawler.rendering.kinds import CLEAR, RenderVerdict
 from teia.crawler.rendering.render_visits import MAX_WAITING, Rendering
+from teia.crawler.running_collection import AwaitedResource, CrawlState
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.politeness import DelayTarget
@@ -39,6 +40,7 @@ class StubCrawl:
         self.accepted: list[ActiveVisit] = []
         self.reread: list[ActiveVisit] = []
         self.forgotten: list[ActiveVisit] = []
+        self.stored: list[tuple[int, bytes]] = []
         self.crawl = SimpleNamespace(
             config=Config(),
             is_ending=False,
@@ -47,6 +49,7 @@ class StubCrawl:
             queues={},
             forget=self.forgotten.append,
             content_seen=None,
+            store_postponed=lambda _url, _host, records: self.stored.extend(records),
             committer=SimpleNamespace(visit_requests=requests),
         )
         self.browsers = SimpleNamespace(submit=self.jobs.append, trouble="", is_down=False, waiting=0)
@@ -153,6 +156,37 @@ def test_a_page_does_not_wait_for_a_paused_host_and_every_end_of_a_crawl_gives_u
         end()
         assert crawl.unrendered == before + 1
         assert not visit.queue.users
+
+
+class Held:
+    """A rendering that holds pages, and what the crawl has it do with them."""
+
+    held, wants_idle_time = 1, True
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def use_idle_time(self) -> None:
+        self.calls.append("tried")
+
+    def postpone_held(self) -> None:
+        self.calls.append("postponed")
+
+
+def test_pages_that_are_held_do_not_keep_a_crawl_at_its_quota(tmp_path: Path) -> None:
+    """Captures are removed while no visit is under way, and nothing else would end those that are held."""
+    crawl = crawl_web(ScriptedWeb({"h.test": {"/": html()}}), tmp_path, "h.test/").crawls[0]
+    rendering = Held()
+    crawl.rendering, crawl.state = cast("Any", rendering), CrawlState.RUNNING
+    crawl.use_idle_time()
+    assert rendering.calls == ["tried"]
+    crawl.pause("asked to")
+    crawl.use_idle_time()
+    assert rendering.calls == ["tried"]
+    crawl.state = CrawlState.RUNNING
+    crawl.pause("over its quota", AwaitedResource.QUOTA)
+    crawl.use_idle_time()
+    assert rendering.calls == ["tried", "postponed"]
 
 
 def test_pages_that_wait_for_one_with_the_same_body_count_as_waiting() -> None:

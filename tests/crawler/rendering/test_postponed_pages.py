@@ -10,8 +10,15 @@ from pathlib import Path
 import pytest
 
 from teia.crawler.child.messages import ReadResult, RenderGain, ScriptSigns
-from teia.crawler.rendering.kinds import CLEAR, RenderKind, RenderVerdict, decode_kind
-from teia.crawler.rendering.postponed_pages import MAX_ASKED, PostponedPages, Scripts, decode_pages, stored_pages
+from teia.crawler.rendering.kinds import CLEAR, MAX_KINDS, RenderKind, RenderVerdict, decode_kind, encode_kind
+from teia.crawler.rendering.postponed_pages import (
+    MAX_ASKED,
+    PostponedPages,
+    Scripts,
+    StoredPages,
+    decode_pages,
+    stored_pages,
+)
 from teia.crawler.rendering.render_visits import HOLD_S, MANY, MAX_FOR_TRIAL, MAX_TRIALS, Rendering
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
@@ -24,7 +31,7 @@ from teia.render.page import FetchForPage, RenderedPage
 from teia.store.root import open_root
 from tests.crawler.rendering.script_webs import filler
 from tests.crawler.rendering.stub_browsers import use_stub
-from tests.crawler.rendering.test_ends import EMPTY, FULL, StubCrawl
+from tests.crawler.rendering.test_ends import EMPTY, FULL, StubCrawl, read_again
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html
 
 PAGES = 30
@@ -197,6 +204,108 @@ def test_nearly_empty_pages_and_a_verdict_for_many_pages_do_not_wait_for_the_end
     for number in (MANY, MANY + 1):
         stub.rendering.note_committed([stub.take(number, ScriptSigns(8, is_empty=False), path="q")[0]])
     assert len(stub.requested) == 1, "one trial at a time"
+
+
+def test_each_request_for_a_trial_asks_for_a_page_or_ends_the_wait_whatever_is_known_of_the_kinds() -> None:
+    each, visits = Postponed(), [visit_of(number) for number in range(40)]
+    kinds = [RenderKind(f"/p/{number}", 7, is_empty=False) for number in range(4)]
+    for visit in visits:
+        each.pages.add(visit, kinds[visit.item.key % 4], 300)
+    each.commit(*visits)
+    for kind, verdict in zip(kinds, RenderVerdict, strict=True):
+        kind.verdict = verdict
+    asked = 0
+    while each.pages.ask(SAME) is not None:
+        asked += 1
+    assert asked == 2 * MAX_ASKED
+    each.pages.request_due()
+    assert not each.pages.has_work
+    assert len(each.requested) == asked + len(visits) / 4, "with all pages of the kind that is rendered"
+
+
+def test_a_crawl_ends_if_a_page_with_much_text_changed_the_verdict_on_a_kind_of_which_shorter_pages_wait() -> None:
+    stub = StubCrawl(is_fast=True)
+    tried = RenderKind("/a/0", 7, is_empty=False, verdict=RenderVerdict.STATIC, rendered=1, barren_chars=500)
+    stub.rendering.load("h.test", [encode_kind(tried)])
+    short, is_taken = stub.take(1, ScriptSigns(7, is_empty=False, chars=100), path="b/b")
+    assert is_taken
+    stub.rendering.note_committed([short])
+    assert not stub.take(2, ScriptSigns(7, is_empty=False, chars=600), path="b/b")[1]
+    stub.rendering.use_idle_time()
+    assert stub.requested == [short.item.url], "it may gain what the other would not"
+    assert not stub.rendering.wants_idle_time
+
+
+def test_pages_that_are_held_at_a_quota_go_on_and_come_again_to_be_tried() -> None:
+    stub = StubCrawl(is_fast=True)
+    visits = [stub.take(number)[0] for number in range(2)]
+    assert stub.rendering.held == 2
+    stub.rendering.postpone_held()
+    assert stub.accepted == visits
+    assert stub.jobs == []
+    assert stub.rendering.held == 0
+    stub.rendering.note_committed(visits)
+    stub.rendering.use_idle_time()
+    assert stub.requested == [visits[0].item.url]
+    again, _ = stub.take(0, visits=1)
+    assert [job.url for job in stub.jobs] == [again.item.url]
+    stub.rendering.note_read(again, read_again())
+    stub.rendering.note_committed([again])
+    assert stub.requested == [visit.item.url for visit in visits]
+
+
+def test_nearly_empty_pages_are_of_their_own_kind_in_the_next_run() -> None:
+    records = [
+        stored_pages(RenderKind("/p/0", 7, is_empty=empty), [(3, "http://h.test/p/1")]) for empty in (True, False)
+    ]
+    assert records[0][0] != records[1][0]
+    stored = [decode_pages(record) for _, record in records]
+    assert [each is not None and each.is_empty for each in stored] == [True, False]
+
+
+def test_stored_pages_that_are_taken_are_stored_no_more_also_if_their_kind_is_that_of_many() -> None:
+    """Else they would be taken each time that their host comes back, and bring it back for ever."""
+    stub = StubCrawl()
+    number, record = stored_pages(RenderKind("/q/0", 7, is_empty=True), [(3, "http://h.test/q/1")])
+    many = [encode_kind(RenderKind("/p/0", scripts, is_empty=True)) for scripts in range(100, 100 + 2 * MAX_KINDS)]
+    stub.rendering.load("h.test", [*many, record])
+    assert stub.rendering.wants_idle_time
+    ((emptied, rest),) = stub.stored
+    assert emptied == number
+    assert decode_pages(rest) == StoredPages("/q/0", 7, [], is_empty=True)
+
+
+def test_no_other_page_is_asked_for_while_one_lies_in_the_queue_of_a_host_that_waits_for_its_delay() -> None:
+    stub = StubCrawl(is_fast=True)
+    visits = [stub.take(number, FULL)[0] for number in range(2 * MAX_ASKED)]
+    stub.rendering.note_committed(visits)
+    queue = stub.crawl.queues["h.test"] = visits[0].queue
+    queue.buffer.append(visits[0].item)
+    for _ in range(2 * MAX_ASKED):
+        stub.rendering.use_idle_time()
+    assert stub.requested == [visits[0].item.url]
+    assert stub.rendering.wants_idle_time
+    queue.parked = "paused"
+    stub.rendering.use_idle_time()
+    assert stub.requested == [visit.item.url for visit in visits[:2]], "a parked host does not send it"
+    queue.parked = ""
+    queue.buffer.clear()
+    for _ in range(2 * MAX_ASKED):
+        stub.rendering.use_idle_time()
+    assert len(stub.requested) == MAX_ASKED
+    assert not stub.rendering.wants_idle_time
+
+
+def test_a_page_that_was_asked_for_is_tried_however_many_are_before_the_browser() -> None:
+    """Else it would be requested again and again for as long as another crawl has the browser."""
+    stub = StubCrawl(is_fast=True)
+    visit, _ = stub.take(1, FULL)
+    stub.rendering.note_committed([visit])
+    stub.rendering.use_idle_time()
+    stub.browsers.waiting = MAX_TRIALS
+    stub.take(1, FULL, visits=1)
+    assert len(stub.jobs) == 1
+    assert not stub.rendering.wants_idle_time
 
 
 def name_of(number: int) -> str:
