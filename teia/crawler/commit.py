@@ -514,8 +514,8 @@ class Committer:
                     renderings.store_kinds(frontier, frontier.host_id(host, now_s), host, records)
                     if url:
                         visit_soon(frontier, url, now_s)
-        # At a stop, too: the requests of pages that are rendered are in memory only, and few.
-        if self.is_winding_up and self.renders:
+        # At a stop, too: the requests of pages that are rendered are in memory only.
+        while self.is_winding_up and self.renders and self.visit_requests.is_waiting:
             self.visit_requests.process()
 
     def _end_of(self, cell: Cell, visit: ActiveVisit) -> SettledVisit:

@@ -601,10 +601,12 @@ class Crawl:
     def has_uncommitted(self) -> bool:
         """True if there are results that no commit has stored: a stop waits for these, and for nothing else.
 
-        While the crawl runs, delays are committed with the visits that caused them.
+        While the crawl runs, delays are committed with the visits that caused them. At its end, requests of pages that
+        are to be rendered count: they are in memory only.
         """
         learnt = self.uncommitted or self._seeds or self._delays or self._parked or self._courtesy is not None
-        return bool(learnt or self._postponed) or self._group is not None
+        has_requests = self.is_ending and self.committer.renders and self.committer.visit_requests.is_waiting
+        return bool(learnt or self._postponed or has_requests) or self._group is not None
 
     @property
     def uncommitted_visits(self) -> int:

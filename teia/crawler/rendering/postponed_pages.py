@@ -8,7 +8,7 @@ what is known of their host, and the next run continues with them.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -60,6 +60,8 @@ class PostponedPages:
         self._uncommitted: dict[ActiveVisit, tuple[RenderKind, int]] = {}
         self._kinds: defaultdict[Scripts, dict[int, _KindPages]] = defaultdict(dict)
         self._sizes: defaultdict[Scripts, int] = defaultdict(int)
+        self._scripts_of: Counter[str] = Counter()
+        """Number of sets of scripts in `_kinds`, by host."""
         self._count = 0
         self._due: deque[tuple[RenderKind, Page]] = deque()
         """Pages of kinds that are rendered, which are to be requested."""
@@ -91,6 +93,7 @@ class PostponedPages:
             self.settle(same)
 
     def _put(self, same: Scripts, kind: RenderKind, pages: list[Page]) -> None:
+        self._scripts_of[same[0]] += same not in self._kinds
         self._kinds[same].setdefault(id(kind), _KindPages(kind)).pages.extend(pages)
         self._count_in(same, len(pages))
 
@@ -111,6 +114,9 @@ class PostponedPages:
         self._count_in(same, -len(self._kinds[same].pop(number).pages))
         if not self._kinds[same]:
             del self._kinds[same], self._sizes[same]
+            self._scripts_of[same[0]] -= 1
+            if not self._scripts_of[same[0]]:
+                del self._scripts_of[same[0]]
 
     def request_due(self) -> None:
         """Request some of the pages that turned out to need their scripts."""
@@ -142,7 +148,7 @@ class PostponedPages:
 
     def has_pages_of(self, host: str) -> bool:
         """Tell whether pages of a host wait for a verdict."""
-        return any(same[0] == host for same in self._sizes)
+        return host in self._scripts_of
 
     def take_all(self) -> Iterator[tuple[str, tuple[int, bytes]]]:
         """Forget all pages, because the crawl ends; yield a page to be requested and a record of all of its kind.
@@ -160,14 +166,17 @@ class PostponedPages:
         self._uncommitted.clear()
         self._kinds.clear()
         self._sizes.clear()
+        self._scripts_of.clear()
         self._due.clear()
         self._count = 0
 
-    def load(self, host: str, kind: RenderKind, pages: list[Page]) -> None:
-        """Continue with the pages that an earlier run has postponed."""
-        if pages and len(self) < MAX_URLS:
+    def load(self, host: str, kind: RenderKind, pages: list[Page]) -> bool:
+        """Continue with the pages that an earlier run has postponed; return False if there is no room for them."""
+        has_room = len(self) < MAX_URLS
+        if has_room:
             self._put((host, kind.scripts), kind, pages)
             self.settle((host, kind.scripts))
+        return has_room
 
 
 _decode = msgspec.msgpack.Decoder(StoredPages).decode

@@ -248,6 +248,8 @@ class Rendering:
             url = None if same in self._open_trials or same in asked else self._postponed.ask(same)
             if url is not None:
                 self._asked[url] = same
+            elif same[0] not in self._crawl.queues:
+                self.forget(same[0])
 
     def _request_again(self, url: str) -> None:
         self._crawl.committer.visit_requests.accept(url, self._clock.now_s())
@@ -301,10 +303,9 @@ class Rendering:
     def load(self, host: str, records: list[bytes]) -> None:
         """Take what earlier runs have learnt about a host, and the pages that they have postponed."""
         self._kinds[host].load(records)
-        for stored in filter(None, map(decode_pages, records)):
+        for stored in () if self._crawl.is_ending else filter(None, map(decode_pages, records)):
             kind = self._kinds[host].find(stored.pattern, stored.scripts, is_empty=stored.is_empty)
-            if kind is not None and stored.pages:
-                self._postponed.load(host, kind, stored.pages)
+            if kind is not None and stored.pages and self._postponed.load(host, kind, stored.pages):
                 own = RenderKind(stored.pattern, stored.scripts, stored.is_empty)  # its kind may be that of many
                 self._crawl.store_postponed("", host, [stored_pages(own, [])])
 

@@ -275,6 +275,29 @@ def test_stored_pages_that_are_taken_are_stored_no_more_also_if_their_kind_is_th
     assert decode_pages(rest) == StoredPages("/q/0", 7, [], is_empty=True)
 
 
+def test_stored_pages_that_are_not_taken_stay_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, record = stored_pages(RenderKind("/p/0", 7, is_empty=False), [(3, "http://h.test/p/1")])
+    ending, full = StubCrawl(), StubCrawl()
+    ending.crawl.is_ending = True
+    ending.rendering.load("h.test", [record])
+    monkeypatch.setattr("teia.crawler.rendering.postponed_pages.MAX_URLS", 0)
+    full.rendering.load("h.test", [record])
+    assert ending.stored == full.stored == []
+    assert not ending.rendering.wants_idle_time
+
+
+def test_what_is_known_of_a_host_leaves_memory_with_the_last_of_its_pages_that_wait() -> None:
+    stub = StubCrawl(is_fast=True)
+    visit, _ = stub.take(1, FULL)
+    stub.rendering.note_committed([visit])
+    stub.rendering.forget("h.test")
+    assert "h.test" in stub.rendering._kinds, "pages of the host wait"
+    stub.rendering.use_idle_time()
+    assert "h.test" in stub.rendering._kinds
+    stub.rendering.use_idle_time()  # the page does not come
+    assert "h.test" not in stub.rendering._kinds
+
+
 def test_no_other_page_is_asked_for_while_one_lies_in_the_queue_of_a_host_that_waits_for_its_delay() -> None:
     stub = StubCrawl(is_fast=True)
     visits = [stub.take(number, FULL)[0] for number in range(2 * MAX_ASKED)]
@@ -375,6 +398,17 @@ def test_one_page_of_a_fast_crawl_is_requested_again_if_scripts_bring_nothing(
     assert sum(each.served.values()) == PAGES + 1
     assert each.trials_beside_the_crawl == []
     assert each.rendered_pages() == 0
+
+
+def test_pages_that_were_requested_again_at_the_end_of_a_run_are_rendered_in_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("teia.crawler.requests.AT_ONCE", 1)
+    each = FastCrawls(tmp_path, monkeypatch, MUCH)
+    each.crawl(limits__pages=PAGES + 4)
+    assert 0 < each.rendered_pages() < PAGES / 2
+    each.crawl(limits__pages=0)
+    assert each.rendered_pages() == PAGES
 
 
 def test_pages_that_waited_for_a_verdict_at_the_end_of_a_run_are_rendered_in_the_next(
