@@ -26,12 +26,14 @@ SETTINGS = (LINKS, ARCHIVE, PRODUCT)
 def contenders_of(checkout: Path, label: str, render: str) -> list[Contender]:
     """Return teia's settings, run by the environment of a checkout, with a mode of rendering."""
     python, path = str(checkout / ".venv" / "bin" / "python"), {"PYTHONPATH": str(checkout)}
+    # An older version refuses settings that it does not know.
+    mode = {RENDER_MODE: render} if (checkout / "teia" / "render").is_dir() else {}
     return [
         replace(
             each,
             name=label,
             command=(python, *each.command[1:]),
-            environ=each.environ | path | {RENDER_MODE: render},
+            environ={name: value for name, value in each.environ.items() if name != RENDER_MODE} | path | mode,
         )
         for each in ours()
     ]
