@@ -20,6 +20,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from teia.index.reader import IndexReader, damage_text, identity_of, open_index
 from teia.index.remote_pages import Extent, extent_of, write_segment
 
 logger = logging.getLogger(__name__)
+LEAST_FREE_BYTES = 16 << 20
 IN_MEMORY = "/dev/shm"  # noqa: S108  # `mkdtemp` makes a folder of its own there
 TRIES = 5
 """A segment may be merged away between reading a list and opening its files; then the list is read again."""
@@ -60,7 +62,7 @@ class UnionReader(IndexReader):
         self._extents: tuple[Hashable, Extent] = (None, Extent())
         self._folders = dict(folders)
         self._metas = [str(folder / META_FILE) for folder in folders.values()]
-        self._folder = Path(tempfile.mkdtemp(prefix="teia-index-", dir=_folder_in_memory()))
+        self._folder = _make_folder()
         self._resolved: dict[Path, str] = {}
         """Folders of cells without symbolic links."""
         self._remove_folder = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
@@ -202,6 +204,16 @@ class UnionReader(IndexReader):
         for link in self._folder.iterdir():
             if link.is_symlink() and link.name not in names:
                 link.unlink(missing_ok=True)
+
+
+def _make_folder() -> Path:
+    """Make a folder for temporary links: in memory, unless that is full."""
+    for parent in (_folder_in_memory(), None):
+        with suppress(OSError):
+            if parent is not None and shutil.disk_usage(parent).free < LEAST_FREE_BYTES:
+                continue
+            return Path(tempfile.mkdtemp(prefix="teia-index-", dir=parent))
+    raise IndexFailure("no temporary folder can be written; free some space, or set TMPDIR")
 
 
 def _folder_in_memory() -> str | None:

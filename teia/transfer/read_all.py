@@ -174,7 +174,8 @@ def _crawling_s(log: FetchLog, runs: list[tuple[Any, ...]]) -> float:
     bounds = {0.0: False} | {ended_s: False for _, ended_s in spans} | {began_s: True for began_s, _ in spans}
     rows = [(datetime.fromtimestamp(at_s, UTC), is_run) for at_s, is_run in sorted(bounds.items())]
     log.add_table("bounds", ("at", "is_run"), rows)
-    return float(sum(ended_s - began_s for began_s, ended_s in spans) + log.query(_BETWEEN_RUNS).rows[0][0])
+    # A clock may have been set back during a run.
+    return float(sum(max(0.0, ended_s - began_s) for began_s, ended_s in spans) + log.query(_BETWEEN_RUNS).rows[0][0])
 
 
 def idle_account(root: Root, collection: str) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 
+from teia.version import __version__
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 NAME = "serve.sock"
-VERSION = 1
-"""Version of requests and answers; a server of another version does not answer."""
+VERSION = f"1 {__version__}"
+"""Version of requests and answers, and of teia; a server of another version does not answer."""
 
 PATIENCE_S = 1.0
 """Longest wait for the whole answer."""

@@ -252,3 +252,12 @@ def test_the_links_of_a_reader_lie_in_memory_unless_a_folder_is_chosen(
     monkeypatch.setenv("TMPDIR", "")
     monkeypatch.setattr(union_module, "IN_MEMORY", str(tmp_path / "missing"))
     assert union_module._folder_in_memory() is None
+
+
+def test_links_lie_elsewhere_if_memory_has_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full /dev/shm made every search fail, although the disk had room."""
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr(union_module.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(union_module, "LEAST_FREE_BYTES", 1 << 60)
+    made = union_module._make_folder()
+    assert made.parent == tmp_path

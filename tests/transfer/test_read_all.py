@@ -40,3 +40,6 @@ def test_the_time_between_runs_is_no_crawling_time(tmp_path: Path) -> None:
     account = idle_account(root, "main")
     assert account["seconds"] == pytest.approx(before_s + 50.0 + 50.0, abs=0.01)
     assert account["pages_per_s"] == pytest.approx(5 / account["seconds"], abs=0.01)
+    with CrawlReports(root.control) as reports:
+        reports.note_run("main", reports.begin_run("main", 2_000.0), 1_000.0, "finished")
+    assert idle_account(root, "main")["seconds"] >= 100.0, "a clock that was set back takes no time away"

@@ -27,6 +27,7 @@ MAX_FILES = 64
 MAX_TITLE_CHARS = 500
 PROBE_S = 5.0
 NOBODY = 65_534
+NO_FOLDER = "/nonexistent"
 
 PROGRAM = "gs"
 _OPTIONS = (
@@ -40,7 +41,7 @@ def read_postscript(document: Document) -> Findings:
     """Return the text of a PostScript document; one that cannot be read is kept in the archive and says why."""
     comments = _comments(document.payload[:_HEAD_BYTES])
     title, author = (one_line(comments.get(name, ""), MAX_TITLE_CHARS) for name in ("Title", "Author"))
-    if shutil.which(PROGRAM) is None:
+    if any(shutil.which(each) is None for each in (PROGRAM, "prlimit")):
         return Findings(title=title, author=author, metadata={"unread": "Ghostscript is not installed"})
     text, problem = _run(document.payload)
     metadata = {"unread": f"the end, because {problem}"} if problem else {}
@@ -66,8 +67,8 @@ def _run(payload: bytes) -> tuple[str, str]:
         program.write(payload)
         program.seek(0)
         command = (*_limits(), *_isolation(), PROGRAM, *_OPTIONS)
-        # Nothing of our environment: a document can ask for it.
-        environment = {"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8"}
+        # Nothing of our environment: a document can ask for it. Safe mode permits everything in the temporary folder.
+        environment = {"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8", "TMPDIR": NO_FOLDER}
         process = ChildProcess(
             command, stdin=program.fileno(), stdout=printed.fileno(), stderr=DEVNULL, env=environment
         )
@@ -101,7 +102,8 @@ def _isolation() -> tuple[str, ...]:
     is_root = os.geteuid() == 0
     network = ("unshare", "--net") if is_root else ("unshare", "--user", "--map-current-user", "--net")
     user = (f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups") if is_root else ()
-    drop = ("setpriv", "--no-new-privs", *user)
+    # The kernel forgets with the user that a process ends with its parent, so it is told again.
+    drop = ("setpriv", "--no-new-privs", *user, "setpriv", "--pdeathsig=KILL")
     for prefix in ((*network, *drop), drop):
         if _works((*prefix, "true")):
             return prefix

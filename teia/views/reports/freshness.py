@@ -356,10 +356,10 @@ def read_pace(source: Source, now_s: float) -> dict[str, _Pace]:
     is_ours = f"kind <> '{CACHED}' AND (run IS NULL OR run <> {IMPORTED_RUN})"
     last_day = f"count(*) FILTER (epoch(started) > {now_s - DAY_S} AND {is_ours})"
     # A crawl begins with longer delays, before it is known that a site is small; its plans are by the last requests.
-    last = [f"list_avg(arg_max({each}, started, {PACED_BY}))" for each in ("rest_s", seconds)]
+    last = [f"list_avg(arg_max({each}, started, {PACED_BY}) FILTER ({is_ours}))" for each in ("rest_s", seconds)]
     sql = f"SELECT host, {', '.join(last)}, {last_day} FROM fetches GROUP BY host"  # noqa: S608  # our own text
     delay_s = source.config.courtesy.delay_s
     return {
-        host: _Pace(delay_s if mean_delay_s is None else mean_delay_s, took_s, requests)
+        host: _Pace(delay_s if mean_delay_s is None else mean_delay_s, took_s or 0.0, requests)
         for host, mean_delay_s, took_s, requests in source.log.query(sql, MAX_HOSTS).rows
     }

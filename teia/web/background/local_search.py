@@ -14,7 +14,7 @@ import stat
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from threading import BoundedSemaphore, Thread
+from threading import BoundedSemaphore, Event, Thread
 from typing import Any
 
 from teia.collections.stored_settings import choose
@@ -29,6 +29,9 @@ THREADS = 4
 MAX_WAITING = 16
 """Requests at once, waiting ones included; more are refused, and their commands search by themselves."""
 
+AGAIN_S = 0.1
+"""Wait before connections are accepted again after one could not be."""
+
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -41,6 +44,7 @@ class LocalSearch:
         self._inode = 0
         self._threads = ThreadPoolExecutor(THREADS, "local-search")
         self._slots = BoundedSemaphore(MAX_WAITING)
+        self._stopped = Event()
 
     def start(self) -> None:
         """Listen, unless another server of the folder does, or the folder cannot have a socket."""
@@ -52,6 +56,7 @@ class LocalSearch:
         Thread(target=self._accept, args=(self._listener,), name="local-search", daemon=True).start()
 
     def stop(self) -> None:
+        self._stopped.set()
         if self._listener is not None:
             with suppress(OSError):
                 # A thread that waits in accept() is not woken by close() alone.
@@ -83,14 +88,17 @@ class LocalSearch:
         while True:
             try:
                 connection, _ = listener.accept()
-            except OSError:  # closed by `stop`
-                return
+            except OSError:
+                if self._stopped.wait(AGAIN_S):
+                    return
+                continue  # no descriptors or no memory for the moment
             if not self._slots.acquire(blocking=False):
                 connection.close()
                 continue
             try:
                 self._threads.submit(self._handle, connection)
-            except RuntimeError:  # ended meanwhile
+            except RuntimeError:  # ended meanwhile, or no thread for it
+                self._slots.release()
                 connection.close()
 
     def _handle(self, connection: socket.socket) -> None:
@@ -126,6 +134,7 @@ def _is_abandoned(path: str) -> bool:
     except FileNotFoundError:
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        other.settimeout(PATIENCE_S)  # a server that hangs has no room for more connections
         try:
             other.connect(path)
         except ConnectionRefusedError:

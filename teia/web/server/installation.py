@@ -63,6 +63,7 @@ class Installation:
         self.hidden = self.closed = frozenset[str]()
         self._lock, self._compile_lock = Lock(), Lock()
         self._searches: dict[tuple[str, ...], OpenedSearch] = {}
+        self._searched_folders: dict[tuple[str, ...], tuple[int, ...]] = {}
         self._examples: dict[OpenedSearch, tuple[float, list[str]]] = {}
         self._help_queries: dict[tuple[OpenedSearch, str], tuple[float, HelpQueries]] = {}
         self._configs: dict[str, tuple[object, Config]] = {}
@@ -198,9 +199,14 @@ class Installation:
         key = (
             (*names, CLUSTER) if len(names) == 1 and read_librarian_settings(self.root, names[0]) is not None else names
         )
+        # A collection that was removed and made anew by a command has the name of the old one, and another folder.
+        folders = tuple(self.root.collection(each).path.stat().st_ino for each in names)
         with self._lock:
+            if self._searched_folders.get(key, folders) != folders:
+                self._examples.pop(self._searches.pop(key), None)
             opened = self._searches.get(key)
             if opened is None:
+                self._searched_folders[key] = folders
                 opened = self._searches[key] = open_search(self.root, names, self.clock)
         return opened
 
@@ -246,6 +252,7 @@ class Installation:
             self._help_queries.clear()
             for names in [names for names in self._searches if name in names]:
                 self._examples.pop(self._searches.pop(names), None)
+                del self._searched_folders[names]
 
     def close(self) -> None:
         # Child processes end first; the accounts, which every request needs, are closed last.

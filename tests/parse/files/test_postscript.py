@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import gzip
 import shutil
+import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +19,9 @@ from teia.parse.parse import parse_document
 from teia.records import Page
 from tests.conftest import missing
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
+from tests.waiting import until
 
+ASLEEP_S = 47
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/postscript\r\n\r\n"
 BEGIN = b"%!PS-Adobe-3.0\n%%Title: (A small report)\n%%Author: Somebody\n/Helvetica findfont 12 scalefont setfont\n"
 PAGE = b"72 700 moveto (The first page) show 72 680 moveto (of a na\\357ve report) show showpage\n"
@@ -77,14 +83,22 @@ def test_a_program_that_writes_without_end_is_cut(monkeypatch: pytest.MonkeyPatc
     assert page.truncated == "text"
 
 
-def test_a_program_reads_and_writes_no_file_and_starts_no_command(tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    secret, made = tmp_path / "secret", tmp_path / "made"
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Ghostscript's temporary folder is /tmp by default, and its safe mode permits everything below it."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # not that of the tests
+        Path(folder).chmod(0o777)
+        yield Path(folder)
+
+
+def test_a_program_reads_and_writes_no_file_and_starts_no_command(open_folder: Path) -> None:
+    secret, made = open_folder / "secret", open_folder / "made"
     secret.write_text("(secretword) show")
     for attack in (
         f"({secret}) run",
         f"({secret}) (r) file 100 string readstring pop show",
         f"({made}) (w) file (x) writestring",
+        f"({secret}) deletefile",
         f"(%pipe%touch {made}) (w) file pop",
         f"<< /OutputFile ({made}) >> setpagedevice showpage",
     ):
@@ -92,6 +106,25 @@ def test_a_program_reads_and_writes_no_file_and_starts_no_command(tmp_path: Path
         assert "secretword" not in page.text
         assert "the end" in page.metadata["unread"], attack
         assert not made.exists()
+        assert secret.exists()
+
+
+def test_ghostscript_ends_with_the_process_that_started_it() -> None:
+    """The kernel forgets this when the user changes."""
+    code = f"""
+from teia.lib.child_process import ChildProcess
+from teia.parse.files import postscript
+process = ChildProcess((*postscript._limits(), *postscript._isolation(), "sleep", "{ASLEEP_S}"))
+print(process.pid, flush=True)
+import time
+time.sleep({ASLEEP_S})
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = Path("/proc") / parent.stdout.readline().strip() / "cmdline"
+        until(lambda: child.read_bytes().startswith(b"sleep"), "the program runs")
+        parent.kill()
+    until(lambda: not child.exists() or not child.read_bytes(), "it has ended with its parent")
 
 
 def test_without_ghostscript_the_document_is_typed_and_said_to_be_unread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -16,7 +19,7 @@ from teia.cli.read.run_search import answer_here_or_there, make_request
 from teia.web import local_socket
 from teia.web.background import local_search
 from teia.web.background.local_search import LocalSearch
-from teia.web.local_socket import MAX_REQUEST_BYTES, NAME, ask_server, socket_path
+from teia.web.local_socket import MAX_REQUEST_BYTES, NAME, VERSION, ask_server, socket_path
 from tests.web.conftest import Web
 
 
@@ -56,9 +59,10 @@ def test_only_the_user_of_the_server_and_root_are_answered(served: Path, monkeyp
         b"[]",
         b"no JSON",
         b'{"version": 0, "request": {}}',
-        b'{"version": 1}',
-        b'{"version": 1, "request": {"collection": "other"}}',
-        b'{"version": 1, "request": {"collection": null, "query": 7}}',
+        b'{"version": 1, "request": {"collection": null}}',
+        json.dumps({"version": VERSION}).encode(),
+        json.dumps({"version": VERSION, "request": {"collection": "other"}}).encode(),
+        json.dumps({"version": VERSION, "request": {"collection": None, "query": 7}}).encode(),
         b"x" * (MAX_REQUEST_BYTES + 10),
     ],
 )
@@ -85,6 +89,59 @@ def test_a_server_that_hangs_is_not_waited_for(web: Web, monkeypatch: pytest.Mon
         deaf.listen(1)
         assert ask_server(folder, make_request("imposto")) is None
         assert answer_here_or_there(folder, make_request("imposto", json=True))["json"]["total"] > 0
+
+
+def test_a_second_server_does_not_wait_for_one_that_hangs(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connect to a Unix socket blocks while the queue of the other side is full."""
+    monkeypatch.setattr(local_search, "PATIENCE_S", 0.1)
+    with socket.socket(socket.AF_UNIX) as deaf, socket_path(web.installation.root.path) as path:
+        deaf.bind(path)
+        deaf.listen(0)
+        with socket.socket(socket.AF_UNIX) as first:
+            first.connect(path)
+            commands = LocalSearch(web.installation)
+            commands.start()
+            commands.stop()
+    assert (web.installation.root.path / NAME).exists(), "it is the other server's"
+
+
+def test_a_connection_that_could_not_be_accepted_is_not_the_last_one(web: Web) -> None:
+    """With no descriptor left for a moment, the server answered no command any more."""
+
+    class Refuses(socket.socket):
+        failures = 2
+
+        def accept(self) -> Any:
+            if self.failures:
+                self.failures -= 1
+                raise OSError(errno.EMFILE, "too many open files")
+            return super().accept()
+
+    commands = LocalSearch(web.installation)
+    folder = web.installation.root.path
+    with Refuses(socket.AF_UNIX) as listener:
+        with socket_path(folder) as path:
+            listener.bind(path)
+        listener.listen(4)
+        thread = Thread(target=commands._accept, args=(listener,))
+        thread.start()
+        try:
+            assert ask_server(folder, make_request("imposto")) is not None
+        finally:
+            commands.stop()
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def test_a_collection_that_was_made_anew_is_opened_anew(web: Web, served: Path, tmp_path: Path) -> None:
+    request = make_request("imposto", json=True)
+    before = ask_server(served, request)
+    shutil.copytree(served / "main", tmp_path / "copy")
+    opened = web.installation.search("main")
+    (served / "main").rename(tmp_path / "old")
+    (tmp_path / "copy").rename(served / "main")
+    assert without_times(ask_server(served, request) or {}) == without_times(before or {})
+    assert web.installation.search("main") is not opened
 
 
 def test_the_socket_of_a_killed_server_is_replaced_and_that_of_another_is_not(web: Web) -> None:
