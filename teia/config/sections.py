@@ -440,15 +440,14 @@ class RefreshSettings:
     )
     least_s: float = setting(3_600.0, "minimum interval between two visits to a page", unit="s", at_least=0.001)
     floor: float = setting(
-        0.02,
+        0.05,
         "share of a host's visits distributed equally over all its pages, so that every page is revisited",
         at_least=0,
         at_most=1,
     )
     explore: float = setting(
-        0.0,
-        "share of pages revisited earlier, at the plausible change rate at which visits are worth most; plans count all"
-        " possible rates of a page anyway",
+        0.05,
+        "share of pages revisited earlier, at the highest plausible change rate, to learn their true rate",
         at_least=0,
         at_most=1,
     )

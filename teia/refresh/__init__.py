@@ -13,7 +13,6 @@ planner could reach with the same means.
     counts.py       phase 1: the number of visits of each page, exactly
     merge.py        phase 2: the times of the visits, as a `Timetable`
     intensities.py  the same for a crawl without end: visits per second
-    uncertain.py    visits of pages whose rates are distributions: what one more is worth, on average over them
     demand.py       the visits of a host at each price, by which many hosts share one budget
     possible.py     bounds on freshness where rates are known as distributions (known rates: lab/simulate/bounds.py)
     policy.py       the interface of a policy, and the three kinds of plan

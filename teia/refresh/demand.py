@@ -11,8 +11,7 @@ times seconds: one page of weight 1 kept fresh for a second.
 
 An intensity of `intensities` is lam G(price lam/w): on a logarithmic grid all pages have the same curve, shifted by
 log(w/lam) and scaled by lam. So a host's curve is a histogram of its pages, convolved with G. That costs the same for
-50 pages and for 50,000. Where rates are distributions (`uncertain`), G depends on their shapes, too. Then there is a
-histogram for each of some shapes, half an octave apart.
+50 pages and for 50,000.
 """
 
 from __future__ import annotations
@@ -26,17 +25,12 @@ from numpy.typing import NDArray
 from teia.refresh.formulas import Objective, rough_gap_for
 from teia.refresh.intensities import intensity_at
 from teia.refresh.model import Floats
-from teia.refresh.rates import Gamma
-from teia.refresh.uncertain import visits_worth
 
 FIRST, STEPS, POINTS = -30, 8, 641
 """Power of two of the lowest price, prices in an octave, and their number."""
 
 SAMPLE = 2_000
 """Number of a host's pages from which its counts at all prices are computed."""
-
-FIRST_SHAPE, SHAPES_IN_OCTAVE, SHAPES = 0.25, 2, 41
-"""Least shape of a distribution of rates that has a curve of its own, such shapes in an octave, and their number."""
 
 MOST_PER_S = 1_000.0
 """Visits per second of one host at most, where a policy ignores politeness."""
@@ -102,33 +96,16 @@ def level_for(total: Floats, visits_per_s: float) -> float:
 def demand_by_price(objective: Objective, weight: Floats, rate: Floats) -> Floats:
     """Return the visits per second of pages at every price of the grid."""
     of_use = (weight > 0) & (rate > 0) & np.isfinite(rate)
-    return _at_all_prices(_kernel(objective), weight[of_use], rate[of_use]) if of_use.any() else np.zeros(POINTS)
-
-
-def demand_by_posterior(weight: Floats, found: Gamma) -> Floats:
-    """Return the same where rates are known as distributions."""
-    of_use, column = weight > 0, np.zeros(POINTS)
-    weight, rate = weight[of_use], found.mean[of_use]
-    place = np.clip(SHAPES_IN_OCTAVE * np.log2(found.changes[of_use] / FIRST_SHAPE), 0.0, SHAPES - 1.0)
-    below = place.astype(np.int64)
-    # A page between two shapes counts for both.
-    for number in np.union1d(below, below + 1).tolist():
-        share = np.maximum(1.0 - np.abs(place - number), 0.0)
-        near = share > 0
-        if near.any():
-            column += _at_all_prices(_kernel_of_shape(number), weight[near], rate[near], share[near])
-    return column
-
-
-def _at_all_prices(kernel: Floats, weight: Floats, rate: Floats, share: Floats | float = 1.0) -> Floats:
-    """Return the visits per second of pages whose curves are alike; of each page, `share` counts."""
-    place = np.clip((np.log2(weight / rate) - FIRST) * STEPS, 0.0, POINTS - 1.0)
+    if not of_use.any():
+        return np.zeros(POINTS)
+    rate, place = rate[of_use], (np.log2(weight[of_use] / rate[of_use]) - FIRST) * STEPS
+    place = np.clip(place, 0.0, POINTS - 1.0)
     below = np.minimum(place.astype(np.int64), POINTS - 2)
-    behind = place - below
+    share = place - below
     # A page between two prices of the grid counts for both.
-    mass = np.bincount(below, share * rate * (1.0 - behind), minlength=POINTS)
-    mass += np.bincount(below + 1, share * rate * behind, minlength=POINTS)
-    return np.asarray(np.convolve(kernel, mass)[POINTS - 1 : 2 * POINTS - 1], dtype=np.float64)
+    mass = np.bincount(below, rate * (1.0 - share), minlength=POINTS)
+    mass += np.bincount(below + 1, rate * share, minlength=POINTS)
+    return np.asarray(np.convolve(_kernel(objective), mass)[POINTS - 1 : 2 * POINTS - 1], dtype=np.float64)
 
 
 def demand_by_count(weight: Floats, rate: Floats, horizon_s: float) -> Floats:
@@ -164,15 +141,5 @@ def _kernel(objective: Objective) -> Floats:
     """Return G at all differences of prices that the grid has, for a page with rate 1 and weight 1."""
     differences = np.arange(1 - POINTS, POINTS) / STEPS
     kernel = intensity_at(objective, 2.0**differences, np.ones(1), np.ones(1))
-    kernel.flags.writeable = False
-    return kernel
-
-
-@cache
-def _kernel_of_shape(number: int) -> Floats:
-    """Return the same for a distribution with the mean 1."""
-    differences = np.arange(1 - POINTS, POINTS) / STEPS
-    shape = np.full(len(differences), FIRST_SHAPE * 2.0 ** (number / SHAPES_IN_OCTAVE))
-    kernel = visits_worth(2.0**differences, np.ones(len(shape)), Gamma(shape, shape))
     kernel.flags.writeable = False
     return kernel

@@ -86,7 +86,7 @@ def demand_of_host(
     in_bytes = settings.budget_unit == "bytes" and row is not None and row.requests > 0
     cost = max(row.bytes / row.requests, 1.0) if in_bytes and row is not None else 1.0
     terms = HostTerms(slot_s, revisits.count_captured(frontier, *host_key) / len(rows), cost)
-    return measure_demand(found.columns, found.found, found.priors, terms, settings, now_s)
+    return measure_demand(found.columns, found.found.mean, found.priors, terms, settings, now_s)
 
 
 class BudgetPaces:

@@ -12,7 +12,6 @@ from teia.refresh.demand import (
     PRICES,
     DemandCurve,
     demand_by_count,
-    demand_by_posterior,
     demand_by_price,
     level_for,
     level_of,
@@ -22,8 +21,6 @@ from teia.refresh.formulas import Objective, steady_staleness
 from teia.refresh.intensities import plan_intensities
 from teia.refresh.model import DAY_S, Crawlers, Floats, RefreshWorld
 from teia.refresh.policies import POLICIES, find_policy
-from teia.refresh.rates import Gamma
-from teia.refresh.uncertain import visits_worth
 
 HOSTS = 12
 BUDGET_PER_S = 200 / DAY_S
@@ -142,16 +139,3 @@ def test_a_budget_that_nobody_can_use_up_has_no_price() -> None:
     assert level_for(total, 5.0) == 0.0
     assert level_for(total, 2.5) == pytest.approx(level_of(1.0) - 0.5)
     assert level_for(total, 0.0) == pytest.approx(level_of(1.0))
-
-
-def test_the_curve_of_uncertain_rates_is_that_of_the_pages_one_by_one() -> None:
-    """Shapes from one visit to thousands of them, on one grid of shapes and prices."""
-    chance = np.random.default_rng(6)
-    shape = np.exp(chance.uniform(np.log(0.3), np.log(3_000.0), 400))
-    found = Gamma(shape, shape / np.exp(chance.uniform(np.log(0.02 / DAY_S), np.log(20.0 / DAY_S), 400)))
-    weight = chance.uniform(0.5, 2.0, 400)
-    column = demand_by_posterior(weight, found)
-    for level in range(320, 440, 8):
-        visits = visits_worth(np.full(400, PRICES[level]), weight, found).sum()
-        assert column[level] == pytest.approx(visits, rel=0.03)
-    assert not demand_by_posterior(np.zeros(400), found).any()

@@ -29,7 +29,7 @@ import numpy as np
 
 from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, HostPriors, PageColumns, policy_world
-from teia.refresh.demand import POINTS, PRICES, DemandCurve, demand_by_posterior, level_for, level_of, price_at
+from teia.refresh.demand import POINTS, PRICES, DemandCurve, level_for, level_of, price_at
 from teia.refresh.history import DAY_S
 from teia.refresh.policies import find_policy
 from teia.refresh.priors import LONGEST_S
@@ -53,10 +53,7 @@ LATE_S, LATE_SLOTS = 60.0, 2.0
 REPORTED = 32
 """Prices of the grid above the present one, and below, at which a node reports its spending to others."""
 
-ON_DISK = "edf"
-"""The policy that due times alone express; others are carried out in memory (ordered_plan.py)."""
-
-PRICED = (ON_DISK, "index", "user-centric", "azar", "lambda-crawl", "cho")
+PRICED = ("edf", "index", "user-centric", "azar", "lambda-crawl", "cho")
 """Policies whose prices are values of visits, so that the value of a new URL can be compared with them."""
 
 IMPOLITE = ("cho", "m-wolf", "uniform", "proportional", "rate-update")
@@ -135,17 +132,14 @@ class HostTerms(NamedTuple):
 
 
 def measure_demand(
-    columns: PageColumns, found: Gamma, priors: HostPriors, terms: HostTerms, settings: RefreshSettings, now_s: float
+    columns: PageColumns, rate: Floats, priors: HostPriors, terms: HostTerms, settings: RefreshSettings, now_s: float
 ) -> HostDemand:
     """Return what a host could use, by the policy of the crawl and the rates of some or all of its pages."""
     weight = np.where(columns.is_gone, 0.0, columns.weight)
     polite_s = max(terms.polite_s, SHORTEST_SLOT_S)
     column = np.zeros(POINTS)
-    if settings.policy == ON_DISK:
-        most = 1.0 / (polite_s * terms.scale)
-        column = np.minimum(demand_by_posterior(weight / terms.cost, found), most)
-    elif weight.any():
-        world = policy_world(columns, found.mean, polite_s * terms.scale, settings, now_s)
+    if weight.any():
+        world = policy_world(columns, rate, polite_s * terms.scale, settings, now_s)
         column = find_policy(settings.policy).demand(world, weight / terms.cost)
     return HostDemand(
         known=DemandCurve.of(np.minimum(column, len(weight) / settings.least_s) * terms.scale),

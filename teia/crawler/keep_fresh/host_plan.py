@@ -7,9 +7,8 @@ two any page gets its interval after a visit, without a new plan:
 
   a host without a plan        1 / (rate of the page's prior)
   a page that is gone          GONE_S
-  any other                    1 / (its intensity at the host's price, not less than the floor's), where visits are
-                               worth what they are on average over its possible rates (refresh/uncertain.py); with
-                               `refresh.explore` sometimes what they are at the plausible rate that is worth most
+  any other                    1 / (its intensity at the host's price, not less than the floor's); sometimes, to
+                               explore, the intensity at the plausible rate at which the page is worth most
 
 Times are Unix seconds, rates per second.
 """
@@ -28,6 +27,7 @@ from teia.config.sections import RefreshSettings
 from teia.frontier.cell.revisits import CapturedPage, DueTimeChange
 from teia.frontier.cell.schema import LANE_REFRESH, STATE_FAILED
 from teia.refresh.history import DAY_S, Histories, History, decode_columns, is_gone_record
+from teia.refresh.intensities import intensity_at, plan_intensities
 from teia.refresh.model import Crawlers, RefreshWorld
 from teia.refresh.policies import find_policy, has_timetable
 from teia.refresh.priors import (
@@ -39,7 +39,6 @@ from teia.refresh.priors import (
     page_type,
 )
 from teia.refresh.rates import Flags, Floats, Gamma, estimate, fresh_probability_of
-from teia.refresh.uncertain import price_for, visits_worth
 
 GONE_S = 30 * DAY_S
 """Interval at which a page that is gone is tried again."""
@@ -54,12 +53,12 @@ MAX_VISITS = 50_000
 GOLDEN = 0.6180339887498949
 SHORTEST_SLOT_S = 0.001
 CONFIDENCE = 0.8
-SURE = 1e6
+SOLVED_AGAIN = 4
 STRETCHED_ROUNDS = 40
 WARM_ROUNDS = 3
 
 Weigh: TypeAlias = Callable[[Sequence[CapturedPage]], Floats]
-ChooseSlot: TypeAlias = Callable[["PageColumns", Gamma, "HostPriors"], float]
+ChooseSlot: TypeAlias = Callable[["PageColumns", Floats, "HostPriors"], float]
 """Choice of the time between visits, given a host's pages, their rates and their priors."""
 
 Pair = tuple[float, float]
@@ -187,13 +186,24 @@ class VisitPrice:
     stretch: float = 1.0
 
 
-def solve_price(weight: Floats, found: Gamma, slot_s: float, settings: RefreshSettings) -> VisitPrice:
+def solve_price(weight: Floats, rate: Floats, slot_s: float, settings: RefreshSettings) -> VisitPrice:
     """Find the price at which a host's pages fill its slots, none being visited more often than `least_s`."""
     most, capacity = 1.0 / settings.least_s, 1.0 / max(slot_s, SHORTEST_SLOT_S)
     floor = min(most, settings.floor * capacity / max(1, len(weight)))
-    of_use, total = weight > 0, float(weight.sum())
-    known = Gamma(found.changes[of_use], found.time_s[of_use])
-    return VisitPrice(price_for(weight[of_use] / total, known, capacity, floor, most), total, floor, most)
+    free = weight > 0
+    left = capacity
+    # Pages that would exceed the shortest interval are fixed at it; the rest of the slots is shared out again.
+    for _ in range(SOLVED_AGAIN):
+        if not free.any() or left <= capacity * 1e-6:
+            break
+        world = host_world(weight[free], rate[free], 1.0 / left, settings.horizon_s)
+        best = plan_intensities(world, floor_share=settings.floor)
+        over = best.visits_per_s > most * (1 + 1e-6)
+        if not over.any():
+            return VisitPrice(float(best.price[0]), float(weight[free].sum()), floor, most)
+        free[np.flatnonzero(free)[over]] = False
+        left = capacity - most * float((weight > 0).sum() - free.sum())
+    return VisitPrice(1e-300, max(float(weight.sum()), 1e-300), floor, most)  # all pages fit at the shortest interval
 
 
 def host_world(
@@ -281,12 +291,11 @@ def intervals(
 def _unstretched(columns: PageColumns, found: Gamma, table: Floats, rows: Flags, settings: RefreshSettings) -> Floats:
     """Return the intervals of some pages before they are stretched; `table` has their hosts' prices."""
     weight = columns.weight[rows]
-    visits = _intensity(table, weight, Gamma(found.changes[rows], found.time_s[rows]))
+    visits = _intensity(table, weight, found.mean[rows])
     tried = choose_explored(columns, settings.explore)[rows]
     if tried.any():
         for rate in found.interval(CONFIDENCE):
-            sure = Gamma(np.full(int(tried.sum()), SURE), SURE / rate[rows][tried])
-            visits[tried] = np.maximum(visits[tried], _intensity(table[tried], weight[tried], sure))
+            visits[tried] = np.maximum(visits[tried], _intensity(table[tried], weight[tried], rate[rows][tried]))
     return 1.0 / visits
 
 
@@ -303,10 +312,10 @@ def _stretch(interval_s: Floats, slot_s: float, least_s: float) -> float:
     return high
 
 
-def _intensity(table: Floats, weight: Floats, found: Gamma) -> Floats:
+def _intensity(table: Floats, weight: Floats, rate: Floats) -> Floats:
     price, total, floor, most = table.T[:4]
-    visits = visits_worth(price, weight / total, found)
-    return np.maximum(np.clip(visits, floor, most), 1.0 / LONGEST_S)
+    found = intensity_at("periodic", price, weight / total, rate)
+    return np.maximum(np.clip(found, floor, most), 1.0 / LONGEST_S)
 
 
 def choose_explored(columns: PageColumns, share: float) -> Flags:
@@ -335,7 +344,7 @@ def plan_host(
     priors, found, sums = learn_priors(columns, of_all, np.full(len(columns), trusted), WARM_ROUNDS if warm else ROUNDS)
     unreported = Gamma(found.changes, found.time_s / (1.0 - recall))
     if callable(slot_s):
-        slot_s = slot_s(columns, unreported, priors)
+        slot_s = slot_s(columns, unreported.mean, priors)
     price = visit_price(columns, unreported, slot_s, settings)
     changes_per_s = 0.0 if price is None else _changes_per_s(columns, found.mean, price)
     return HostPlan(now_s, len(columns), slot_s, trusted, priors, price, sums, changes_per_s), found
@@ -352,7 +361,7 @@ def visit_price(columns: PageColumns, found: Gamma, slot_s: float, settings: Ref
     weight = np.where(columns.is_gone, 0.0, columns.weight)
     if not weight.any():
         return None
-    price = solve_price(weight, found, slot_s, settings)
+    price = solve_price(weight, found.mean, slot_s, settings)
     table = np.tile(np.array(astuple(price)), (len(columns), 1))
     wanted = _unstretched(columns, found, table, weight >= 0, settings)
     return replace(price, stretch=_stretch(wanted[weight > 0], slot_s, settings.least_s))

@@ -34,7 +34,6 @@ from teia.clock import Clock
 from teia.config.sections import Config, RefreshSettings
 from teia.crawler.keep_fresh.apply_signals import MAX_BROUGHT_FORWARD, SignalApplier, without_sources
 from teia.crawler.keep_fresh.crawl_budget import (
-    ON_DISK,
     BudgetOutlook,
     CrawlBudget,
     Elsewhere,
@@ -96,6 +95,9 @@ from teia.urls import site_of, slot_of
 
 if TYPE_CHECKING:
     from teia.crawler.keep_fresh.ordered_plan import PolicyQueue
+
+ON_DISK = "edf"
+"""The policy that due times alone express; others are carried out in memory (ordered_plan.py)."""
 
 # Limits on memory: pages planned together, hosts whose plans are kept, pages in the queues of other policies.
 PART_PAGES = 50_000
@@ -788,14 +790,14 @@ class _HostPart:
     slot_s: float = inf
     wanted_per_s: float = 0.0
 
-    def choose_slot(self, columns: PageColumns, found: Gamma, priors: HostPriors) -> float:
+    def choose_slot(self, columns: PageColumns, rate: Floats, priors: HostPriors) -> float:
         """Return the time between two visits of the pages, by the host's part of the budget."""
         outlook, has_new = self.inputs.outlook, self.inputs.has_new
         if not outlook.terms.depend_on_demand:
             share = self.settings.share if has_new else 1.0
             self.slot_s = self.terms.polite_s * self.terms.scale / max(share, 0.01)
             return self.slot_s
-        self.demand = measure_demand(columns, found, priors, self.terms, self.settings, self.inputs.now_s)
+        self.demand = measure_demand(columns, rate, priors, self.terms, self.settings, self.inputs.now_s)
         allotted = outlook.terms_with(self.demand, has_new=has_new).allot(self.demand, has_new=has_new)
         self.wanted_per_s = allotted.wanted_per_s / self.terms.scale
         self.slot_s = self.terms.scale / max(allotted.requests_per_s * max(allotted.share, 0.01), 1e-9)

@@ -197,7 +197,7 @@ def test_a_new_url_is_worth_the_mean_lifetime_of_its_capture() -> None:
     columns = to_columns([CapturedPage(1, "/1", 2, 1, "text/html", 200, STATE_DONE, LANE_REFRESH, 0, 0, 0.0, 0.0, b"")],
                          lambda rows: np.full(len(rows), 2.0))  # fmt: skip
     terms = HostTerms(60.0, page_yield=0.5)
-    found = measure_demand(columns, alike, HostPriors((0.5, 15 * DAY_S), {}), terms, RefreshSettings(), 0.0)
+    found = measure_demand(columns, alike.mean, HostPriors((0.5, 15 * DAY_S), {}), terms, RefreshSettings(), 0.0)
     assert found.new_value == pytest.approx(0.5 * 2.0 * value_of_new(mixed))
 
 
