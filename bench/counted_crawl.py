@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from teia.cli.main import run
+from teia.cli.start import run
 from teia.collections import coordinator, poll_requests
 from teia.crawler.live_activity import LiveRequests
 

@@ -46,8 +46,12 @@ class Processors:
         self._by_type: dict[str, tuple[tuple[str, Processor], ...]] = {}
 
     def with_added(self, pattern: str, name: str, processor: Processor) -> Processors:
-        """Return a registry with one more processor, which runs last."""
-        return Processors((*self._entries, (pattern, name, processor)))
+        """Return a registry with one more processor, which runs last; one of a text type runs before the plain reader.
+
+        The first text that is found is that of the page, and one that knows the marks of a text knows better.
+        """
+        added = (pattern, name, processor)
+        return Processors((added, *self._entries) if pattern in TEXT_TYPES else (*self._entries, added))
 
     def for_type(self, media_type: str) -> tuple[tuple[str, Processor], ...]:
         found = self._by_type.get(media_type)

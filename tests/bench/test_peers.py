@@ -42,7 +42,7 @@ def test_the_wait_for_the_indexer_is_read_from_the_summary_of_the_crawl(monkeypa
             return 0
 
         def hits(self, since: int) -> list[object]:
-            return [type("Hit", (), {"path": f"/{since}.html", "is_page": True})]
+            return [type("Hit", (), {"path": f"/{since}.html", "is_page": True, "time_s": 0.0})]
 
     product = next(each for each in ours() if each.setting == PRODUCT)
     run = runner.run_once(product, OnePage())  # type: ignore[arg-type]

@@ -79,7 +79,8 @@ def test_every_extension_point_has_an_example(installed: Path) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_a_processor_reads_its_media_type() -> None:
-    ((name, read),) = with_user_processors(["text/markdown=markdown"]).for_type("text/markdown")
+    ((name, read), (plain, _)) = with_user_processors(["text/markdown=markdown"]).for_type("text/markdown")
+    assert plain == "text", "its text is that of the page, because it comes first"
     head = parse_head(b"HTTP/1.1 200 OK\r\nContent-Type: text/markdown; charset=utf-8\r\n\r\n")
     text = b"# Coffee\n\nSee [tea](../tea.md) and [mail](mailto:a@b.test).\n"
     found = read(Document("https://a.test/drinks/coffee.md", head, text, ParseOptions()))

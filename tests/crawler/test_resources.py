@@ -39,9 +39,9 @@ def test_where_there_is_hardly_any_room_a_crawl_does_not_begin() -> None:
 
 def test_an_archive_above_its_quota_is_a_complaint_that_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "a.warc.gz").write_bytes(b"x" * (2 << 20))
-    assert quota_complaint([tmp_path], 0) == ""
-    assert quota_complaint([tmp_path], 3 << 20) == ""
-    assert quota_complaint([tmp_path], 1 << 20) == (
+    assert quota_complaint([tmp_path], 0, 0, is_waiting=False) == ""
+    assert quota_complaint([tmp_path], 3 << 20, 0, is_waiting=False) == ""
+    assert quota_complaint([tmp_path], 1 << 20, 0, is_waiting=False) == (
         "the archive takes 2 MiB, its quota is 1 MiB; if the crawl stays paused, no capture may be removed: raise"
         " retention.quota_bytes"
     )

@@ -19,7 +19,7 @@ from teia.store.root import open_root
 
 @pytest.mark.parametrize("is_given", [False, True])
 def test_a_start_that_fails_leaves_no_parse_child(tmp_path: Path, zygotes: list[ZygoteProcess], is_given: bool) -> None:
-    """What is wrong with `fetch.resolve` is found when the children have been started."""
+    """What is wrong with `fetch.resolve` is found after a command has started the children."""
     config = Config()
     config = replace(config, fetch=replace(config.fetch, resolve=("nonsense",)))
     root = open_root(tmp_path, create=True)
@@ -33,5 +33,5 @@ def test_a_start_that_fails_leaves_no_parse_child(tmp_path: Path, zygotes: list[
 
     with root.locked():
         asyncio.run(main())
-    assert len(zygotes) == 1
-    assert zygotes[0].process.returncode is not None
+    assert len(zygotes) == is_given, "none is started for settings that are wrong"
+    assert all(zygote.process.returncode is not None for zygote in zygotes)

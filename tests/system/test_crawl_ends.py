@@ -126,7 +126,7 @@ class Forbidding(http.server.BaseHTTPRequestHandler):
 @pytest.mark.parametrize(
     ("flags", "what", "following"),
     [
-        ((), "blocked_address (robots.txt could not be fetched: 127.0.0.1 is loopback)", "--allow-net"),
+        ((), "blocked_address (127.0.0.1 is loopback)", "--allow-net"),
         (("--allow-net", "127.0.0.0/8"), "robots", "`Disallow: /`"),
     ],
 )

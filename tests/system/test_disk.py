@@ -344,7 +344,7 @@ def test_seeds_that_cannot_be_reached_are_named_once_with_the_reason(tmp_path: P
     summary = json.loads(done.stdout.splitlines()[-1])
     assert (summary["state"], summary["requests"]) == ("finished", 0)
     assert sorted(summary["failed_seeds"]) == [
-        "http://127.0.0.1:8/: blocked_address (robots.txt could not be fetched: 127.0.0.1 is loopback)",
+        "http://127.0.0.1:8/: blocked_address (127.0.0.1 is loopback)",
         "http://nowhere.test/: dns (robots.txt could not be fetched: no such name)",
     ]
     assert done.stderr.count("seed failed:") == 2

@@ -611,8 +611,8 @@ def test_an_allowed_network_starts_a_crawl_whose_seed_was_blocked(web: Web) -> N
         settle(cell, item, STATE_EXCLUDED, "blocked_address")
     web.installation.supervisor = Supervisor(root, web.installation.clock)
     client, headers = web.client(Role.ADMIN), web.token(Role.ADMIN)
-    assert "an admin can allow a network" in client.get("/c/main").text
+    assert "An admin can allow a network" in client.get("/c/main").text
     edits = {"settings": {"fetch": {"allow_nets": ["127.0.0.0/8"]}}, "consent": "our own pages"}
     done = client.post("/api/v1/c/main/edit", headers=headers, json=edits)
     assert done.json()["message"] == "Saved; the crawl starts with it now."
-    assert "an admin can allow a network" not in client.get("/c/main").text
+    assert "An admin can allow a network" not in client.get("/c/main").text
