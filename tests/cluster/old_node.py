@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from teia.cli.main import run
+from teia.cli.start import run
 from teia.cluster.crawl.signals import SignalExchange
 from teia.frontier.cell import journal
 
