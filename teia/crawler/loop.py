@@ -32,7 +32,7 @@ from teia.crawler.commit import CommitResult
 from teia.crawler.compiled_settings import CompiledSettings, other_user_agent
 from teia.crawler.own_timeouts import OwnTimeouts
 from teia.crawler.resources import ROOM_AGAIN, DiskSpace, quota_complaint
-from teia.crawler.robots import RobotsCache, RobotsDecision
+from teia.crawler.robots import RobotsDecision
 from teia.crawler.running_collection import AwaitedResource, Crawl
 from teia.crawler.sites.identity import (
     AS_OTHER,
@@ -94,7 +94,6 @@ class Crawler:
         schedule: HostSchedule,
         fetcher: Fetcher,
         pool: ChildPool,
-        robots: RobotsCache,
         clock: Clock,
         rng: random.Random,
         disk: DiskSpace,
@@ -104,7 +103,6 @@ class Crawler:
         self._schedule = schedule
         self._fetcher = fetcher
         self._pool = pool
-        self._robots = robots
         self._clock, self._real_clock = clock, real_clock(clock)
         self._rng = rng
         self._disk = disk
@@ -306,12 +304,13 @@ class Crawler:
         in_force = CourtesyInForce.from_settings(self._clock.now_s(), courtesy)
         crawl.reconfigure(compiled, in_force, self._schedule)
         self._schedule.apply_courtesy(courtesy)
-        self._robots.apply_settings(shared.courtesy, shared.limits)
+        for each in self.crawls:
+            each.robots.apply_settings(shared.courtesy, shared.limits)
         self._disk.low_bytes = shared.limits.disk_free_bytes
         # Of an excluded host not even robots.txt is fetched; another crawl may still request it.
         for queue in crawl.queues.values():
             if queue.prerequisites and compiled.blocks(f"http://{queue.host}/"):
-                self._robots.awaited.difference_update(request.origin for request in queue.prerequisites)
+                crawl.robots.awaited.difference_update(request.origin for request in queue.prerequisites)
                 queue.prerequisites.clear()
                 crawl.refuse_page_requests(queue)
 
@@ -406,13 +405,13 @@ class Crawler:
         if item.purpose == "robots" or not crawl.config.courtesy.robots:
             return RobotsDecision.GO
         origin = f"{parts.scheme}://{parts.authority}"
-        known = self._robots.rules_of(origin, self._clock.now_s())
+        known = crawl.robots.rules_of(origin, self._clock.now_s())
         if known is None:
             # Another crawl, or another prerequisite of this one, is fetching the file.
-            if origin in self._robots.awaited:
+            if origin in crawl.robots.awaited:
                 return RobotsDecision.LATER
-            self._robots.awaited.add(origin)
-            queue.prerequisites.insert(0, self._robots.prerequisite(origin, item.since_s))
+            crawl.robots.awaited.add(origin)
+            queue.prerequisites.insert(0, crawl.robots.prerequisite(origin, item.since_s))
         elif self._is_delay_too_long(known.rules):
             crawl.park(queue, Message("robots.txt asks for a Crawl-delay of {n:g} s", n=known.rules.crawl_delay_s))
             return RobotsDecision.LATER
@@ -427,14 +426,14 @@ class Crawler:
 
     def reread_robots(self, crawl: Crawl, origin: str, since_s: float) -> bool:
         """Fetch a robots.txt again, ahead of its host's pages; return whether it was read since `since_s`."""
-        request = self._robots.refetch(origin, since_s)
+        request = crawl.robots.refetch(origin, since_s)
         if request is not None:
             crawl.queue_prerequisite(request, self._schedule)
-        return request is None and origin not in self._robots.awaited
+        return request is None and origin not in crawl.robots.awaited
 
     def _drop_robots_request(self, queue: HostQueue) -> None:
         """Drop a robots.txt request: the budget of its host or site is used up, so no page would follow it."""
-        self._robots.awaited.discard(queue.pop().origin)
+        self.crawls[queue.collection].robots.awaited.discard(queue.pop().origin)
         for each in self.crawls:
             if queue.host in each.queues and each.queues[queue.host] is not queue:
                 self._schedule.wake(each.queues[queue.host])
@@ -633,14 +632,14 @@ class Crawler:
             )
             self._learn_robots(crawl, visit, 0, b"")
         elif to and visit.item.hops < crawl.config.limits.redirects:
-            self._request_robots_again(crawl, self._robots.next_hop(visit.item, to))
+            self._request_robots_again(crawl, crawl.robots.next_hop(visit.item, to))
         else:
             self._learn_robots(crawl, visit, visit.fetched.status, visit.result.payload)
 
     def _request_robots_again(self, crawl: Crawl, request: QueuedUrl) -> None:
         """Request a robots.txt once more; if the crawl is ending, leave it to the other crawls that wait for it."""
         if crawl.is_ending:
-            self._robots.awaited.discard(request.origin)
+            crawl.robots.awaited.discard(request.origin)
             self._wake_all(split(f"{request.origin}/").host)
         else:
             crawl.queue_prerequisite(request, self._schedule)
@@ -656,32 +655,34 @@ class Crawler:
         origin = visit.item.origin
         host = split(f"{origin}/").host
         is_stored = host == visit.queue.host and bool(visit.queue.host_id)
-        rules = self._robots.learn(
+        rules = crawl.robots.learn(
             origin, visit.outcome, status, body, self._clock.now_s(), visit.detail, is_stored=is_stored
         )
-        self._apply_crawl_delay(origin, rules)
+        self._apply_crawl_delay(crawl, origin, rules)
         crawl.note_delay(self._schedule.politeness.server(host), None)
         crawl.add_sitemaps(rules.sitemaps, origin)
         self._wake_all(host)
         self._wake_if_idle()
 
-    def _load_robots(self, origin: str, requested_s: float, outcome: str, status: int, body: bytes) -> None:
+    def _load_robots(
+        self, crawl: Crawl, origin: str, requested_s: float, outcome: str, status: int, body: bytes
+    ) -> None:
         """Apply a robots.txt that an earlier run stored, unless this run has fetched it from the server.
 
         A failed name lookup is not an answer of the server, so the name is looked up again.
         """
         if outcome == Outcome.DNS:
             return
-        if self._robots.rules_of(origin, requested_s) is None and origin not in self._robots.awaited:
-            rules = self._robots.learn(origin, outcome, status, body, requested_s, is_stored=True)
-            self._apply_crawl_delay(origin, rules)
+        if crawl.robots.rules_of(origin, requested_s) is None and origin not in crawl.robots.awaited:
+            rules = crawl.robots.learn(origin, outcome, status, body, requested_s, is_stored=True)
+            self._apply_crawl_delay(crawl, origin, rules)
 
-    def _apply_crawl_delay(self, origin: str, rules: RobotsRules) -> None:
+    def _apply_crawl_delay(self, crawl: Crawl, origin: str, rules: RobotsRules) -> None:
         """Lengthen a server's delay to its Crawl-delay; if that is too long, it is parked when next served."""
         politeness = self._schedule.politeness
         if not self._is_delay_too_long(rules):
             server = politeness.server(split(f"{origin}/").host)
-            politeness.apply_crawl_delay(server, rules.crawl_delay_s or 0.0, origin)
+            politeness.apply_crawl_delay(server, rules.crawl_delay_s or 0.0, (crawl.robots, origin))
 
     def _is_delay_too_long(self, rules: RobotsRules) -> bool:
         return (rules.crawl_delay_s or 0.0) > self._schedule.politeness.courtesy.max_crawl_delay_s
@@ -727,10 +728,10 @@ class Crawler:
             self._commits += 1
             result = done.result()
             for row in result.robots:
-                self._load_robots(*row)
+                self._load_robots(crawl, *row)
             for host in crawl.apply_commit(result, self._schedule, self._clock):
-                if not any(host in each.queues for each in self.crawls):
-                    self._robots.forget(host)
+                if not any(host in each.queues for each in self.crawls if each.robots is crawl.robots):
+                    crawl.robots.forget(host)
             self._submit_released(crawl)
             return
         if isinstance(error, DiskFull):

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from teia.clock import Clock, FastClock
 from teia.crawler.loop import Crawler
-from teia.crawler.robots import RobotsCache, RobotsDecision
+from teia.crawler.robots import RobotsDecision
 from teia.crawler.running_collection import Crawl, CrawlState
 from teia.crawler.signals_in.announcements import CacheArrival, CacheRequest
 from teia.crawler.visit import ActiveVisit
@@ -107,12 +107,11 @@ class ProxyCollector:
         crawler: Crawler,
         crawl: Crawl,
         fetcher: Fetcher,
-        robots: RobotsCache,
         schedule: HostSchedule,
         clock: Clock,
     ) -> None:
         self._crawler, self._crawl, self._fetcher = crawler, crawl, fetcher
-        self._robots, self._schedule, self._clock = robots, schedule, clock
+        self._schedule, self._clock = schedule, clock
         assert crawl.committer.announced is not None, "a collection with a socket takes announcements"
         self._announced = crawl.committer.announced
         signals = crawl.config.signals
@@ -223,15 +222,16 @@ class ProxyCollector:
             return RobotsDecision.GO
         parts = split(wanted.item.url)
         origin = f"{parts.scheme}://{parts.authority}"
-        known = self._robots.rules_of(origin, self._clock.now_s())
+        robots = self._crawl.robots
+        known = robots.rules_of(origin, self._clock.now_s())
         if known is not None:
             allows = not known.rules.unreachable and known.rules.allows(wanted.item.url)
             return RobotsDecision.GO if allows else RobotsDecision.SETTLED
         if not queue.knows_robots and queue.host_id:
             self._refill(queue)  # an earlier run may have stored it
-        elif origin not in self._robots.awaited:
-            self._robots.awaited.add(origin)
-            self._crawl.queue_prerequisite(self._robots.prerequisite(origin, wanted.item.since_s), self._schedule)
+        elif origin not in robots.awaited:
+            robots.awaited.add(origin)
+            self._crawl.queue_prerequisite(robots.prerequisite(origin, wanted.item.since_s), self._schedule)
         return RobotsDecision.LATER
 
     def _refill(self, queue: HostQueue) -> None:
@@ -331,7 +331,6 @@ class ProxyCollector:
 async def run_collectors(
     crawler: Crawler,
     fetcher: Fetcher,
-    robots: RobotsCache,
     schedule: HostSchedule,
     clock: Clock,
     park: Callable[[str, TeiaError], None] | None = None,
@@ -341,7 +340,7 @@ async def run_collectors(
     With `park`, a collection whose socket cannot be made is reported to it and ends; the others continue.
     """
     wanting = [crawl for crawl in crawler.crawls if crawl.config.signals.socket]
-    collectors = [ProxyCollector(crawler, crawl, fetcher, robots, schedule, clock) for crawl in wanting]
+    collectors = [ProxyCollector(crawler, crawl, fetcher, schedule, clock) for crawl in wanting]
     by_path: dict[str, list[ProxyCollector]] = {}
     for crawl, collector in zip(wanting, collectors, strict=True):
         by_path.setdefault(crawl.config.signals.socket, []).append(collector)

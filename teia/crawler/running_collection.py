@@ -25,6 +25,7 @@ from teia.crawler.content_seen import ContentSeen
 from teia.crawler.links import SITEMAP_DEPTH
 from teia.crawler.live_activity import LiveRequests
 from teia.crawler.ownership import OneMachine, Ownership
+from teia.crawler.robots import RobotsCache
 from teia.crawler.sites.aliases import AliasBook, AliasNames
 from teia.crawler.sites.identity import IDENTITY_REQUESTS
 from teia.crawler.sites.soft404 import PROBE, apply_stored_probe
@@ -185,6 +186,9 @@ class Crawl:
 
     destinations: Destinations
     """The way to addresses, by the networks, names and name server of this collection's settings."""
+
+    robots: RobotsCache
+    """The robots.txt of the servers that names are by these settings; other crawls may share it."""
 
     def __init__(self, name: str, committer: Committer, starts: tuple[int, ...], compiled: CompiledSettings) -> None:
         self.name = name

@@ -11,6 +11,7 @@ import logging
 import os
 import random
 import sqlite3
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import (
@@ -373,14 +374,14 @@ OpenCrawls = Callable[
 
 
 def _collectors(
-    crawler: Crawler, fetcher: CurlFetcher, robots: RobotsCache, schedule: HostSchedule, clock: Clock, park: Park | None
+    crawler: Crawler, fetcher: CurlFetcher, schedule: HostSchedule, clock: Clock, park: Park | None
 ) -> AbstractAsyncContextManager[None]:
     """Listen for announcements while the block runs, if a collection wants them; other crawls do not load the code."""
     if not any(crawl.config.signals.socket for crawl in crawler.crawls):
         return nullcontext()
     from teia.crawler.proxy_collector import run_collectors
 
-    return run_collectors(crawler, fetcher, robots, schedule, clock, park)
+    return run_collectors(crawler, fetcher, schedule, clock, park)
 
 
 @asynccontextmanager
@@ -419,12 +420,18 @@ async def _rendering(crawler: Crawler, clock: Clock) -> AsyncIterator[None]:
 async def _destinations(
     crawls: Sequence[Crawl], caches: Sequence[tuple[str, int]], clock: Clock
 ) -> AsyncIterator[None]:
-    """Give each collection the networks, names and name server of its own settings while the block runs."""
+    """Give each collection the networks, names and name server of its own settings while the block runs.
+
+    Collections share what they know of robots.txt if all names are the same servers to them.
+    """
+    shared = crawls[0].config
+    robots: defaultdict[tuple[str, ...], RobotsCache] = defaultdict(lambda: RobotsCache(shared.courtesy, shared.limits))
     resolvers = {dns: CaresResolver(clock, dns or None) for dns in {crawl.config.fetch.dns for crawl in crawls}}
     for crawl in crawls:
         fetch = crawl.config.fetch
         guard, overrides = AddressGuard(fetch.allow_nets, caches=caches), AddressOverrides.parse(fetch.resolve)
         crawl.destinations = Destinations(resolvers[fetch.dns], guard, overrides)
+        crawl.robots = robots[fetch.dns, *fetch.resolve]
     try:
         yield
     finally:
@@ -491,11 +498,11 @@ async def open_crawler(
                 )  # fmt: skip
                 ending.push_async_callback(fetcher.close)
                 await pool.start()
-                robots, rng = RobotsCache(shared.courtesy, shared.limits), random.Random(seed)
+                rng = random.Random(seed)
                 disk = DiskSpace(root.path, shared.limits.disk_free_bytes)
                 async with _care_for_files(root, crawls, clock):
-                    crawler = Crawler(crawls, schedule, fetcher, pool, robots, clock, rng, disk, sockets.at_once)
-                    async with _rendering(crawler, clock), _collectors(crawler, fetcher, robots, schedule, clock, park):
+                    crawler = Crawler(crawls, schedule, fetcher, pool, clock, rng, disk, sockets.at_once)
+                    async with _rendering(crawler, clock), _collectors(crawler, fetcher, schedule, clock, park):
                         yield crawler
                 # Reached only without an error. Otherwise the ledger stays open, and the next start delays every
                 # server and address.

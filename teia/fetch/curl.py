@@ -320,7 +320,7 @@ class CurlFetcher:
         setopt(pycurl.REQUEST_TARGET, parts.target)  # libcurl would change the case of percent escapes
         setopt(pycurl.RESOLVE, pin.replacing(self._pin_to_evict(pin)))
         if connect_to != transfer.connect_to:
-            setopt(pycurl.CONNECT_TO, [connect_to] if connect_to else [])
+            setopt(pycurl.CONNECT_TO, [connect_to] if connect_to else None)  # an empty list changes nothing
         if headers is not transfer.headers:
             setopt(pycurl.HTTPHEADER, headers.lines)
         if keeps != transfer.keeps:

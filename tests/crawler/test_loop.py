@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -179,6 +185,84 @@ def test_collections_crawled_together_have_their_own_names(tmp_path: Path) -> No
     assert crawled.outcomes("resolved") == {"a.test/": "200"}
     assert crawled.outcomes("asking") == {"a.test/": "dns"}
     assert {entry.address for entry in crawled.entries} == {"127.77.90.1", "127.77.90.2"}
+
+
+@contextmanager
+def namesake(pages: Mapping[str, WorldAnswer]) -> Iterator[tuple[str, list[tuple[str, float]]]]:
+    """Another server for the names of a web; yields its address with its port, and what was requested when."""
+    asked: list[tuple[str, float]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append((self.path, time.monotonic()))
+            answer = pages.get(self.path, WorldAnswer(404, HTML))
+            self.send_response_only(answer.status)
+            self.wfile.write(b"".join((*self._headers_buffer, answer.headers, b"\r\n", answer.body)))
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.77.91.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.77.91.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+BOTH_ORDERS = pytest.mark.parametrize("names", [("usual", "other"), ("other", "usual")])
+
+
+@BOTH_ORDERS
+def test_collections_for_which_a_name_is_two_servers_obey_the_robots_of_each(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    """Seen: a page was requested that its server disallows, by the rules of the other collection's server."""
+    pages = {"/": html("/no", "/yes"), "/no": html(), "/yes": html()}
+    rules = {"usual": robots("User-agent: *\nDisallow: /no"), "other": robots("User-agent: *\nDisallow: /yes")}
+    with namesake(pages | {"/robots.txt": rules["other"]}) as (address, asked):
+        own = {"usual": {}, "other": {"fetch.resolve": [f"a.test={address}"]}}
+        web = ScriptedWeb({"a.test": pages | {"/robots.txt": rules["usual"]}})
+        crawled = crawl_web(web, tmp_path, "a.test/", collections={name: own[name] for name in names})
+    assert crawled.requested() == ["a.test/robots.txt", "a.test/", "a.test/yes"]
+    assert [path for path, _ in asked] == ["/robots.txt", "/", "/no"]
+    assert crawled.outcomes("usual") == {"a.test/": "200", "a.test/no": "robots", "a.test/yes": "200"}
+    assert crawled.outcomes("other") == {"a.test/": "200", "a.test/no": "200", "a.test/yes": "robots"}
+
+
+@BOTH_ORDERS
+def test_crawl_delay_of_a_server_is_not_withdrawn_by_another_server_of_its_name(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    """The other server is the first to be asked, because its name needs no name server."""
+    pages = {"/": html("/1", "/2", "/3"), "/1": html(), "/2": html(), "/3": html()}
+    with namesake(pages | {"/robots.txt": robots("User-agent: *\nCrawl-delay: 0.4")}) as (address, asked):
+        own = {"usual": {}, "other": {"fetch.resolve": [f"a.test={address}"]}}
+        web = ScriptedWeb({"a.test": pages})
+        crawled = crawl_web(web, tmp_path, "a.test/", collections={name: own[name] for name in names})
+    assert len(crawled.entries) == len(asked) == 6, "robots.txt, four pages and a probe"
+    assert all(after_s - before_s >= 0.4 for (_, before_s), (_, after_s) in itertools.pairwise(asked))
+
+
+@BOTH_ORDERS
+def test_collection_without_a_name_server_closes_no_host_to_the_others(tmp_path: Path, names: tuple[str, str]) -> None:
+    """Seen: where it was the first, the others took its failure for an unreachable robots.txt."""
+    own = {"usual": {}, "other": {"fetch.dns": "127.77.0.1:9"}}
+    web = ScriptedWeb({"a.test": {"/": html("/1"), "/1": html()}})
+    collections = {name: own[name] for name in names}
+    crawled = crawl_web(
+        web, tmp_path, "a.test/", collections=collections, limits__seconds=5.0, courtesy__retry_wait_s=3_600.0
+    )
+    assert crawled.outcomes("other") == {"a.test/": "dns"}
+    assert crawled.outcomes("usual") == {"a.test/": "200", "a.test/1": "200"}
+    assert crawled.requested() == ["a.test/robots.txt", "a.test/", "a.test/1"]
+
+
+def test_collections_with_the_same_names_read_robots_once(tmp_path: Path) -> None:
+    web = ScriptedWeb({"a.test": {"/": html()}})
+    crawled = crawl_web(web, tmp_path, "a.test/", collections={"one": {}, "two": {}})
+    assert sorted(crawled.requested()) == ["a.test/", "a.test/", "a.test/robots.txt"]
 
 
 def test_names_on_one_address_share_its_delay(tmp_path: Path) -> None:

@@ -52,11 +52,11 @@ class Proxy:
         self.waiting: list[tuple[FetchRequest, Callable[[Fetched], None]]] = []
         self.brought: list[str] = []
         courtesy = CourtesySettings()
+        crawl.crawl.robots = RobotsCache(courtesy, LimitSettings())
         self.collector = ProxyCollector(
             cast("Any", SimpleNamespace(accept_answer=lambda _, visit, __: self.brought.append(visit.item.url))),
             crawl.crawl,
             cast("Any", SimpleNamespace(start=lambda request, done: self.waiting.append((request, done)))),
-            RobotsCache(courtesy, LimitSettings()),
             HostSchedule(Politeness(courtesy), 10),
             crawl.clock,
         )
@@ -250,7 +250,7 @@ def test_a_node_goes_on_where_another_listens_and_nowhere_else(
                 async def listen(proxy: Proxy = proxy, crawl: OfflineCrawl = crawl) -> None:
                     crawler = cast("Any", SimpleNamespace(crawls=[crawl.crawl]))
                     each = proxy.collector
-                    async with run_collectors(crawler, each._fetcher, each._robots, each._schedule, crawl.clock):
+                    async with run_collectors(crawler, each._fetcher, each._schedule, crawl.clock):
                         pass
 
                 if refusal:

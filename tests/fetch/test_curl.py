@@ -315,6 +315,19 @@ def test_handle_goes_from_an_override_to_a_plain_name() -> None:
         assert [each.outcome for each in uvloop.run(run(server))] == ["200"] * 3
 
 
+def test_handle_goes_from_an_override_to_the_own_server_of_the_same_name() -> None:
+    """The handle kept the override, and the guard refused the address: collections may have different overrides."""
+
+    async def run(server: HostileServer, other: HostileServer) -> list[Fetched]:
+        async with Fetching() as fetching:
+            url = server.url("/", "a.test")
+            return [await fetching.get(url, connect_port=other.port), await fetching.get(url)]
+
+    with HostileServer(HELLO) as server, HostileServer(HELLO) as other:
+        assert [each.outcome for each in uvloop.run(run(server, other))] == ["200"] * 2
+        assert len(server.log) == len(other.log) == 1
+
+
 def test_ipv6_is_reached_or_cannot_be_connected_to() -> None:
     guard = {"guard": AddressGuard(["::1/128"])}
     try:

@@ -25,7 +25,7 @@ never ready beyond `per_host` requests, and `ready_at` only moves later
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
@@ -54,7 +54,7 @@ class DelayTarget:
     busy: int = 0
     last_end: float = float("-inf")
     crawl_delay_s: float = 0.0
-    crawl_delays_s: dict[str, float] | None = None
+    crawl_delays_s: dict[Hashable, float] | None = None
     last_response_s: float = 0.0
     last_delay_s: float = 0.0
     refusals: int = 0
@@ -161,14 +161,15 @@ class Politeness:
         address.ready_at = max(address.ready_at, ended + address.last_delay_s)
         return server.last_delay_s
 
-    def apply_crawl_delay(self, server: DelayTarget, crawl_delay_s: float, origin: str = "") -> None:
+    def apply_crawl_delay(self, server: DelayTarget, crawl_delay_s: float, source: Hashable = "") -> None:
         """Apply a Crawl-delay, also to the delay already running after the robots.txt that names it.
 
-        A server may have several robots.txt, one for each scheme and port (`origin`); the longest delay applies.
+        A server may have several robots.txt (`source`): one for each scheme and port, and for each address that
+        collections give its name. The longest delay applies.
         """
-        # A robots.txt without a Crawl-delay withdraws that of its own origin alone.
+        # A robots.txt without a Crawl-delay withdraws its own alone.
         if crawl_delay_s or server.crawl_delays_s:
-            delays_s = {**(server.crawl_delays_s or {}), origin: crawl_delay_s}
+            delays_s = {**(server.crawl_delays_s or {}), source: crawl_delay_s}
             server.crawl_delays_s = {each: delay_s for each, delay_s in delays_s.items() if delay_s} or None
             server.crawl_delay_s = max(delays_s.values())
         server.last_delay_s = max(server.last_delay_s, server.crawl_delay_s)
