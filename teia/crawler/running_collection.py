@@ -296,7 +296,10 @@ class Crawl:
             self.state, self.paused_why, self.waits_for = CrawlState.PAUSED, why, until
 
     def resume(self, schedule: HostSchedule) -> None:
-        if self.state is CrawlState.PAUSED:
+        """Start visits again; during a removal, when it has ended, because they might refer to a record that goes."""
+        if self.state is CrawlState.PAUSED and self.is_retaining:
+            self.waits_for = AwaitedResource.QUOTA
+        elif self.state is CrawlState.PAUSED:
             self.state, self.paused_why, self.waits_for = CrawlState.RUNNING, "", None
             self._release_held(schedule)
 
@@ -486,6 +489,7 @@ class Crawl:
         self._open_visits -= 1
         visit.queue.users -= 1
         self.open_pages -= visit.item.purpose == "page"
+        self._unwritten_bytes -= visit.archive_bytes  # 0 unless `conclude` has added it
         if self.content_seen is not None:
             self.content_seen.end(visit)
         for each in self.ownership.observers:
@@ -822,7 +826,6 @@ class Crawl:
             counts.bytes_received += visit.bytes_received
         if self.committer.announced is not None:
             self.committer.announced.note_visit(visit)
-        self._unwritten_bytes -= visit.archive_bytes
         if visit.result is not None:
             counts.links += visit.result.links_seen
             counts.pages += visit.item.purpose == "page" and bool(visit.result.payload_bytes)

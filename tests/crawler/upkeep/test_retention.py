@@ -18,6 +18,7 @@ from teia.crawler.lookup import Lookup
 from teia.crawler.resources import allocated_bytes
 from teia.crawler.running_collection import AwaitedResource, Crawl, CrawlState
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
+from teia.records import Command
 from teia.store.root import open_root
 from teia.transfer.manifest_audit import audit_manifest
 from teia.transfer.read_all import audit_archives
@@ -99,6 +100,20 @@ def test_a_crawl_does_not_resume_before_its_removal_has_ended() -> None:
     assert crawl.state is CrawlState.PAUSED
     crawl.is_retaining = False
     loop.Crawler._check_disk(cast("Any", crawler))
+    assert crawl.state is CrawlState.RUNNING
+
+
+@pytest.mark.parametrize("is_paused_by_user", [False, True])
+def test_a_resume_during_a_removal_takes_effect_when_it_has_ended(is_paused_by_user: bool) -> None:
+    """Visits began at once, and could refer to records that went."""
+    crawl = PausedCrawl()
+    crawl.waits_for, crawl.is_retaining, crawl.config.retention.quota_bytes = AwaitedResource.QUOTA, True, 2**40
+    crawler = cast("Any", SimpleNamespace(_disk=SimpleNamespace(complaint=lambda: ""), _schedule=None, crawls=[crawl]))
+    before = [Command.PAUSE] if is_paused_by_user else []
+    loop.Crawler.apply_commands(crawler, [*before, Command.RESUME], cast("Any", crawl))
+    assert crawl.state is CrawlState.PAUSED
+    crawl.is_retaining = False
+    loop.Crawler._check_disk(crawler)
     assert crawl.state is CrawlState.RUNNING
 
 
