@@ -35,8 +35,8 @@ Get = Callable[[str], str]
 Values = Mapping[str, float]
 NAME = "demo"
 PASSWORD = "for the length of this run"  # of an account that ends with the demo
-ROUNDED = 0.00051
-"""Difference of two shares that are shown in percent, with one digit behind the point, and are the same."""
+ROUNDED, ROUNDED_RATE = 0.00051, 0.051
+"""Differences of shares in percent, and of rates, that are shown with one digit behind the point and are the same."""
 
 _SHOWN = re.compile(r'data-live="([\w.]+)" data-as="(number|percent)[^>]*>([\d,.]+)%?<')
 _LOGIN = re.compile(r"(http://127\.0\.0\.1:\d+)/login#(\S+)")
@@ -64,7 +64,8 @@ def contradictions(sample: Mapping[str, Values]) -> list[str]:
     found = []
     for name in FIGURES:
         values = {place: shown[name] for place, shown in sample.items() if name in shown}
-        if max(values.values(), default=0.0) - min(values.values(), default=0.0) > ROUNDED:
+        rounded = ROUNDED_RATE if name == "pages_per_s" else ROUNDED
+        if max(values.values(), default=0.0) - min(values.values(), default=0.0) > rounded:
             found.append(f"{name}: " + ", ".join(f"{place} {value:g}" for place, value in values.items()))
     return found
 
