@@ -31,6 +31,7 @@ PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 LOG_TAIL_BYTES = 4_096
 MAX_LINE_CHARS = 500
 POLL_S = 0.02
+PROBE_S = 10.0
 LAUNCH = str(Path(__file__).with_name("launch.py"))
 
 _starter = ThreadPoolExecutor(1, "child-starter")
@@ -258,3 +259,12 @@ def last_line(log: Path) -> str:
         lines = file.read().decode("utf-8", "replace").split("\n")
         return next((line.strip()[:MAX_LINE_CHARS] for line in reversed(lines) if line.strip()), "")
     return ""
+
+
+def succeeds(command: tuple[str, ...]) -> bool:
+    """Tell whether a program is there and this user may run it so; a probe that takes long has failed."""
+    try:
+        process = ChildProcess(command, stdout=DEVNULL, stderr=DEVNULL)
+    except OSError:
+        return False
+    return process.end(PROBE_S) and process.status == 0

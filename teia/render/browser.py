@@ -29,7 +29,7 @@ from types import TracebackType
 from typing import Self
 
 from teia.errors import TeiaError
-from teia.lib.child_process import DEVNULL, PIPE, ChildProcess
+from teia.lib.child_process import DEVNULL, PIPE, ChildProcess, succeeds
 from teia.render.devtools import BrowserGone, CommandFailed, DevTools
 
 FOLDER = "teia-browser-"
@@ -39,7 +39,6 @@ WATCH_S, LIST_EVERY = 0.1, 5
 LOW_PRIORITY = 10
 """Pages as received come first: a browser would take the time of the crawler and its parse children."""
 
-PROBE_S = 10.0
 
 _OFF = (
     "Translate", "OptimizationHints", "MediaRouter", "DialMediaRouteProvider", "NetworkPrediction",
@@ -86,12 +85,12 @@ def find_isolation() -> Isolation:
     prefix: tuple[str, ...] = ("unshare", "--net", "--pid", "--fork", "--kill-child")
     if not is_root:
         prefix = ("unshare", "--user", "--map-current-user", *prefix[1:])
-    if not _works((*prefix, "true")):
+    if not succeeds((*prefix, "true")):
         prefix = ()
     has_namespace = bool(prefix)
     # A crawler that is killed must not leave a browser behind. Each process of the prefix ends with the one before it.
     with_parent = ("setpriv", "--pdeathsig", "KILL")
-    if _works((*with_parent, *prefix, "true")):
+    if succeeds((*with_parent, *prefix, "true")):
         prefix = (*with_parent, *prefix)
     user = None
     if is_root and shutil.which("setpriv"):
@@ -100,11 +99,11 @@ def find_isolation() -> Isolation:
             # A change of the user undoes what was to happen at the end of the parent.
             drop = (*with_parent, f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups")
             # Its sandbox needs a user namespace of its own.
-            if _works((*prefix, *drop, "unshare", "--user", "--map-current-user", "true")):
+            if succeeds((*prefix, *drop, "unshare", "--user", "--map-current-user", "true")):
                 return Isolation((*prefix, *drop), entry.pw_uid, has_sandbox=True, has_namespace=has_namespace)
-            if _works((*prefix, *drop, "true")):
+            if succeeds((*prefix, *drop, "true")):
                 return Isolation((*prefix, *drop), entry.pw_uid, has_sandbox=False, has_namespace=has_namespace)
-    has_sandbox = not is_root and _works(("unshare", "--user", "--map-current-user", "true"))
+    has_sandbox = not is_root and succeeds(("unshare", "--user", "--map-current-user", "true"))
     return Isolation(prefix, user, has_sandbox, has_namespace)
 
 
@@ -126,14 +125,6 @@ def _remove_leftovers(parent: str | None) -> None:
         pid = folder.name.removeprefix(FOLDER).partition("-")[0]
         if pid.isdigit() and not Path("/proc", pid).exists():
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _works(command: tuple[str, ...]) -> bool:
-    try:
-        process = ChildProcess(command, stdout=DEVNULL, stderr=DEVNULL)
-    except OSError:
-        return False
-    return process.end(PROBE_S) and process.status == 0
 
 
 class Browser:

@@ -15,7 +15,7 @@ import signal
 import tempfile
 from functools import lru_cache
 
-from teia.lib.child_process import DEVNULL, ChildProcess
+from teia.lib.child_process import DEVNULL, ChildProcess, succeeds
 from teia.parse.document import Document, Findings
 from teia.parse.text.normal import one_line
 
@@ -25,7 +25,6 @@ MAX_TEXT_CHARS = 4_000_000
 MAX_OUTPUT_BYTES = 4 * MAX_TEXT_CHARS
 MAX_FILES = 64
 MAX_TITLE_CHARS = 500
-PROBE_S = 5.0
 NOBODY = 65_534
 NO_FOLDER = "/nonexistent"
 
@@ -105,14 +104,6 @@ def _isolation() -> tuple[str, ...]:
     # The kernel forgets with the user that a process ends with its parent, so it is told again.
     drop = ("setpriv", "--no-new-privs", *user, "setpriv", "--pdeathsig=KILL")
     for prefix in ((*network, *drop), drop):
-        if _works((*prefix, "true")):
+        if succeeds((*prefix, "true")):
             return prefix
     return ()
-
-
-def _works(command: tuple[str, ...]) -> bool:
-    try:
-        process = ChildProcess(command, stdout=DEVNULL, stderr=DEVNULL)
-    except OSError:
-        return False
-    return process.end(PROBE_S) and process.status == 0
