@@ -197,6 +197,7 @@ class Page(PageContent):
     truncated: str = ""
     images: int = 0
     mail_links: int = 0
+    anchor_count: int = 0
 
 
 class Command(StrEnum):
@@ -222,3 +223,13 @@ class Edit(NamedTuple):
     key: str
     operator: Operator
     value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedPages:
+    """Result of a removal: URLs, records and their bytes. `pages_again` shared a removed body and are queued again."""
+
+    urls: int = 0
+    records: int = 0
+    bytes: int = 0
+    pages_again: int = 0

@@ -40,7 +40,7 @@ class IndexEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     was published or changed, or 0; `visited_s` when it was last seen so. `text_digest` is the first eight octets of the
     digest of the normalised text, as a signed number, and `simhash` likewise: equal or alike texts are shown as one
     result. `links` are the pages it leads to, each once, with the words on the first link that has some; those to
-    itself left out.
+    itself left out. `anchor_count` is the number of anchors to other pages, each repetition counted.
     """
 
     url: str
@@ -58,6 +58,7 @@ class IndexEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     text_digest: int
     simhash: int
     links: tuple[Anchor, ...] = ()
+    anchor_count: int = 0
 
 
 class PackedEntry(NamedTuple):

@@ -55,6 +55,7 @@ class Findings(PageContent):
     truncated: tuple[str, ...] = ()
     images: int = 0
     mail_links: int = 0
+    anchor_count: int = 0
     reserved: frozenset[str] = frozenset()
 
 

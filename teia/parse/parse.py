@@ -140,6 +140,7 @@ def _merge(findings: list[Findings]) -> Findings:
         truncated=tuple(dict.fromkeys(name for each in findings for name in each.truncated)),
         images=sum(each.images for each in findings),
         mail_links=sum(each.mail_links for each in findings),
+        anchor_count=sum(each.anchor_count for each in findings),
         reserved=frozenset().union(*(each.reserved for each in findings)),
     )
 
@@ -192,4 +193,5 @@ def _page(
         truncated=" ".join(dict.fromkeys(cut)),
         images=found.images,
         mail_links=found.mail_links,
+        anchor_count=found.anchor_count,
     )

@@ -36,6 +36,7 @@ def entry_of(page: Page, visited_s: float, *, obeys: bool) -> IndexEntry | None:
         int.from_bytes(bytes.fromhex(page.text_digest)[:8], "little", signed=True),
         page.simhash - (1 << 64) if page.simhash >= 1 << 63 else page.simhash,
         _anchors(page, obeys=obeys),
+        page.anchor_count,
     )
 
 

@@ -50,6 +50,8 @@ class LinkCollector:
         self.max_url_chars = options.limits.url_chars
         # Nearly all links are anchors; keyed by the URL alone they avoid the slow hash of an enumeration.
         self.anchors: dict[str, Link] = {}
+        self.anchor_count = 0
+        """Number of anchors that lead to other pages, each repetition counted."""
         self._others: dict[tuple[str, LinkKind], Link] = {}
         self.room_for_ways = self._room_for_requisites = max_links or options.limits.links_per_page
         # Only in foreign content (svg) can anchors nest; without this, their texts would be read once per level.
@@ -86,6 +88,7 @@ class LinkCollector:
         url = self.base.resolve(reference)
         if url is None or url == self.url or len(url) > self.max_url_chars:
             return
+        self.anchor_count += 1
         known = self.anchors.get(url)
         # An endorsed link with a text cannot become better.
         if known is not None and known.text and not known.nofollow:

@@ -86,6 +86,7 @@ def read_html(document: Document) -> Findings:
         truncated=document.losses + (("links",) if links.is_full else ()),
         images=count_images(document.payload),
         mail_links=len(links.base.mail_links),
+        anchor_count=links.anchor_count,
     )
 
 

@@ -20,7 +20,7 @@ def take_anchors(Extract extract not None, links, other):
     """
     cdef dict anchors = links.anchors, known = links.base.known
     cdef str url = links.url, reference, found, text, relations
-    cdef Py_ssize_t most_chars = links.max_url_chars, fragment, chars_left = links.chars_left
+    cdef Py_ssize_t most_chars = links.max_url_chars, fragment, chars_left = links.chars_left, count = 0
     cdef bint has_base = links.has_base
     cdef Element element
     cdef object link  # a Link, which is more than a tuple
@@ -41,6 +41,7 @@ def take_anchors(Extract extract not None, links, other):
         found = resolve(reference) if answer is known else answer
         if found is None or found == url or len(found) > most_chars:
             continue
+        count += 1 + <Py_ssize_t>extract.settled.pop(element.source.reference(&element.values), 0)
         link = anchors.get(found)
         if link is not None and link[TEXT] and not link[NOFOLLOW]:
             continue
@@ -57,3 +58,4 @@ def take_anchors(Extract extract not None, links, other):
         else:
             links.add_anchor(found, link, text, relations or "")
     links.chars_left = chars_left
+    links.anchor_count += count

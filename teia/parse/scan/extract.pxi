@@ -90,12 +90,12 @@ cdef class Extract:
     cdef Source source
     cdef Shown shown
     cdef Values values  # of the tag that is being read, if it is one that is looked at
-    cdef set settled
+    cdef dict settled  # references of links that bring nothing new, and how often each was met again
     cdef bint has_passed_fragments
 
     def __cinit__(self, bytes markup, bint want_text):
         self.elements, self.tags, self.headings = [], [], []
-        self.settled = set()
+        self.settled = {}
         self.source = Source(markup)
         self.shown = Shown() if want_text else None
 
@@ -128,7 +128,12 @@ cdef class Extract:
         if self.first_base is None and at < self.values.last[HREF] and self.source.starts(at, 35):
             self.has_passed_fragments = True
             return True
-        return self.source.reference(&self.values) in self.settled
+        cdef bytes reference = self.source.reference(&self.values)
+        cdef object repeated = self.settled.get(reference)
+        if repeated is None:
+            return False
+        self.settled[reference] = repeated + 1
+        return True
 
     cdef int settle(self, Element link) except -1:
         """Note that links with this reference bring nothing new (LinkCollector.add_anchor_element)."""
@@ -138,7 +143,7 @@ cdef class Extract:
             return 0
         for at in range(link.text_from, min(link.text_to, link.text_from + MOST_READ)):
             if 33 <= inner.octets[at] <= 126:
-                self.settled.add(self.source.reference(&link.values))
+                self.settled.setdefault(self.source.reference(&link.values), 0)
                 break
         return 0
 

@@ -6,7 +6,7 @@
     titled line   the same with the words of the title, in any line: `vec push` is a line about *push* on the page *Vec*
     length        log10(1 + characters / 1000), if the title begins with a word of the query and a line has all the
                   others: then the whole page is on this subject, and its length is no reason to doubt it
-    links         share of the text that is links to other pages and nothing else
+    links         share of the text that is links to other pages
     spelt         share of the texts typed with signs (`c++`, `.net`, `node.js`, `/etc/fstab`) that the page has, so
                   spelt; the index has no signs: `c++` is a word there that is on many pages, and `node.js` is two words
 
@@ -27,7 +27,7 @@ from teia.index.entry import IndexEntry
 from teia.search.query.question_words import is_question_word
 from teia.search.query.tree import Query, wanted_words
 from teia.search.query.words import WORD, words_of
-from teia.search.show.content import PILCROW, is_in_list, line_end
+from teia.search.show.content import is_in_list, line_end
 from teia.search.show.snippets import Highlighter
 
 LOOKED_AT = 20
@@ -39,8 +39,6 @@ LOOKED_AT_CHARS = 32_768
 MAX_SPELT_CHARS = 64
 FEW_LINKS = 0.1
 """Share of links in a text up to which it is no list of links."""
-
-_EDGES = f" \t{PILCROW}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ class Passages:
         title = self._highlighter.marks(entry.title)
         line, titled = self._best_lines(text, {mark[2] for mark in title})
         weights = self._weights
-        factor = 1 + weights.line * line + weights.titled_line * titled - weights.links * link_share(text, entry)
+        factor = 1 + weights.line * line + weights.titled_line * titled - weights.links * link_share(entry)
         if titled == 1 and self._whole > 1 and title and not WORD.search(entry.title, 0, title[0][0]):
             factor += weights.length * log10(1 + len(entry.text) / 1000)
         return factor + self._as_spelt(text, entry.title)
@@ -110,13 +108,17 @@ class Passages:
         return best / self._whole, best_titled / self._whole
 
 
-def link_share(text: str, entry: IndexEntry) -> float:
-    """Return the share of a text in lines that are the text of a link and nothing else."""
-    # Most pages have few links, and their lines need not be compared.
-    if not text or sum(len(link.text) for link in entry.links) <= FEW_LINKS * len(text):
+def link_share(entry: IndexEntry) -> float:
+    """Return the share of a page's text that is links to other pages, as far as it makes a list of the page.
+
+    An entry has one text for each page that is linked to. An index of terms links to places in the same few pages again
+    and again, so the number of links counts, with the mean length of the texts that are known.
+    """
+    if not (entry.text and entry.links):
         return 0.0
-    links = {link.text.strip(_EDGES) for link in entry.links}
-    return sum(len(line) for line in text.split("\n") if line.strip(_EDGES) in links) / len(text)
+    written = sum(len(link.text) for link in entry.links)
+    share = written * max(1.0, entry.anchor_count / len(entry.links)) / len(entry.text)
+    return min(1.0, share) if share > FEW_LINKS else 0.0
 
 
 def _spelt(text: str) -> re.Pattern[str]:

@@ -54,12 +54,24 @@ def test_a_list_of_links_comes_after_the_pages_it_leads_to(tmp_path: Path) -> No
     ]
     links = tuple(Anchor(each.key, each.host, name) for each, name in zip(pages, names, strict=True))
     index = msgspec.structs.replace(page(f"{SITE}/index", "\n".join(names), "Index"), links=links)
-    assert link_share(index.text, index) == pytest.approx(1, abs=0.1)
-    assert link_share(pages[0].text, pages[0]) == 0
+    assert link_share(index) == pytest.approx(1, abs=0.1)
+    assert link_share(pages[0]) == 0
     with searcher_over(tmp_path, index, *pages) as searcher:
         words = found(searcher, "insert method")
         assert words[0] == "insert"
         assert found(searcher, "methods")[-1] == "index"
+
+
+def test_an_index_of_terms_comes_after_the_pages_it_leads_to(tmp_path: Path) -> None:
+    guide = page(f"{SITE}/strings", f"{FILLER}\nAn f-string is a literal with fields.\n{FILLER}\n{FILLER}", "Strings")
+    terms = [f"f-string {word}" for word in ("fields", "format", "literal", "quotes", "repr", "syntax", "width", "zip")]
+    index = msgspec.structs.replace(
+        page(f"{SITE}/index", "\n".join(terms), "Index"), links=(Anchor(guide.key, guide.host, terms[0]),)
+    )
+    counted = msgspec.structs.replace(index, anchor_count=len(terms))
+    assert (link_share(index), link_share(counted)) == (pytest.approx(0.12, abs=0.02), pytest.approx(0.95, abs=0.06))
+    with searcher_over(tmp_path, counted, guide, *OTHERS) as searcher:
+        assert found(searcher, "f-string fields")[:2] == ["strings", "index"]
 
 
 def test_the_order_does_not_depend_on_the_number_of_results(tmp_path: Path) -> None:
