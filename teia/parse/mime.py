@@ -114,7 +114,8 @@ def _content_type(values: tuple[str, ...]) -> MediaType | None:
             parsed = parse_media_type(item)
             if parsed is None or parsed.essence == "*/*":
                 continue
-            if found and parsed.essence == found.essence and not parsed.charset and found.charset:
+            names = {name for name, _ in parsed.parameters}
+            if found and parsed.essence == found.essence and "charset" not in names and found.charset:
                 parsed = MediaType(parsed.essence, (*parsed.parameters, ("charset", found.charset)))
             found = parsed
     return found

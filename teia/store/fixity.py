@@ -16,7 +16,7 @@ from pathlib import Path
 
 from teia.clock import Clock, WallClock, iso_utc
 from teia.durable import file_lock, write_atomically
-from teia.store.manifest import Manifest, SignedFile, mismatch, read_manifest
+from teia.store.manifest import Manifest, SignedFile, mismatch, read_manifest, read_signed_file
 
 DAY_S = 86_400.0
 VERSION = 1
@@ -81,9 +81,9 @@ def note_checks(collection: Path, checks: Mapping[str, FileCheck], run_s: float 
 def check_file(collection: Path, file: str) -> str:
     """Compare a file with the manifest; return how they differ. Records may be removed from it meanwhile."""
     for _ in range(_TRIES):
-        signed = read_manifest(collection).of(file)
+        signed = read_signed_file(collection, file)
         why = mismatch(collection, signed)
-        now = read_manifest(collection).of(file)
+        now = read_signed_file(collection, file)
         # An entry that came meanwhile describes another content; between the two of a removal either is right.
         if not why or now.is_erasing:
             return ""

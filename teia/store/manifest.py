@@ -167,6 +167,16 @@ def read_manifest(collection: Path, *, must_verify: bool = False) -> Manifest:
     return found
 
 
+def read_signed_file(collection: Path, file: str) -> SignedFile:
+    """Return what the manifest says of one file; entries of other files are passed over, not parsed."""
+    found, name = SignedFile(file), json.dumps(file).encode()
+    for line in _lines(collection / MANIFEST):
+        entry = _parse(line) if name in line else None
+        if entry is not None and entry.said.file == file:
+            found.apply(entry)
+    return found
+
+
 def _lines(path: Path) -> Iterator[bytes]:
     """Yield the whole lines of the file, without their ends."""
     if not path.exists():
@@ -195,16 +205,22 @@ def _line_complaints(line: bytes, number: int, before: Manifest) -> list[str]:
     complaints, found = [], json.loads(line)
     if found.get("previous") != before.head:
         complaints.append(f"{MANIFEST} line {number}: does not follow line {number - 1}: one was changed or left out")
-    signed, _, signature = line.decode("utf-8", "replace").rpartition(_SIGNATURE)
-    try:
-        key, octets = bytes.fromhex(found["key"]), bytes.fromhex(signature.removesuffix('"}'))
-    except (KeyError, TypeError, ValueError):
-        key, octets = b"", b""
-    if not is_signed_by(key, octets, f"{signed}}}".encode()):
+    key = _signer_of(line, found)
+    if key is None:
         complaints.append(f"{MANIFEST} line {number}: the signature is wrong")
     else:
         before.keys.setdefault(key, number)
     return complaints
+
+
+def _signer_of(line: bytes, fields: dict[str, Any]) -> bytes | None:
+    """Return the public key that signed a line; None if its signature is wrong."""
+    signed, _, signature = line.decode("utf-8", "replace").rpartition(_SIGNATURE)
+    try:
+        key, octets = bytes.fromhex(fields["key"]), bytes.fromhex(signature.removesuffix('"}'))
+    except (KeyError, TypeError, ValueError):
+        return None
+    return key if is_signed_by(key, octets, f"{signed}}}".encode()) else None
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------
@@ -226,7 +242,7 @@ def append(
         if not is_ours:
             raise StoreError(f"{path}: locked by another process for too long; try again")
         with path.open("r+b") as file:
-            number, size, head = _last_line(file)
+            number, size, head = _last_line(file, signer.public)
             file.truncate(size)
             file.seek(size)
             for statement in statements:
@@ -243,8 +259,11 @@ def append(
             sync_folder(collection)
 
 
-def _last_line(file: BinaryIO) -> tuple[int, int, str]:
-    """Return the number of the last whole line, its end in the file, and its digest, from the end of the file alone."""
+def _last_line(file: BinaryIO, key: bytes) -> tuple[int, int, str]:
+    """Return the number of the last whole line, its end in the file, and its digest.
+
+    The end of the file is enough if this key has signed the line; else it may have been changed, and all are counted.
+    """
     size, tail = file.seek(0, os.SEEK_END), b""
     begin = size
     # The end of the last whole line, after which a torn one may follow, and the end of the line before.
@@ -257,10 +276,12 @@ def _last_line(file: BinaryIO) -> tuple[int, int, str]:
         return 0, 0, NO_LINE
     line = whole.rpartition(b"\n")[2]
     entry = _parse(line)
-    if entry is None:  # somebody has changed it: all lines are counted
+    if entry is not None and _signer_of(line, json.loads(line)) == key:
+        number = entry.number
+    else:
         file.seek(0)
-        return file.read().count(b"\n"), begin + len(whole) + 1, hashlib.sha256(line).hexdigest()
-    return entry.number, begin + len(whole) + 1, hashlib.sha256(line).hexdigest()
+        number = file.read().count(b"\n")
+    return number, begin + len(whole) + 1, hashlib.sha256(line).hexdigest()
 
 
 def _entry_fields(said: Statement, number: int, now_s: float, previous: str, key: bytes) -> dict[str, Any]:
@@ -404,7 +425,7 @@ def growth_of(collection: Path, files: Unsigned, manifest: Manifest) -> list[Sta
 
 def begin_erasure(collection: Path, path: Path, reason: str, now_s: float) -> None:
     """Append what has to be known of a signed file before records are erased from it; once, if that is repeated."""
-    signed = read_manifest(collection).of(name_in(collection, path))
+    signed = read_signed_file(collection, name_in(collection, path))
     if not signed.parts or signed.is_erasing:
         return
     erasing = Statement(ManifestEvent.ERASING, signed.file, 0, signed.end, "", None, reason)
@@ -422,7 +443,7 @@ def damage_of(collection: Path, signed: SignedFile) -> list[Statement]:
 
 def end_erasure(collection: Path, path: Path, reason: str, now_s: float) -> None:
     """Append the digest of a signed file from which records were erased, as far as it was signed before."""
-    signed = read_manifest(collection).of(name_in(collection, path))
+    signed = read_signed_file(collection, name_in(collection, path))
     # Not announced, if the file was signed after the removal had begun.
     if signed.is_erasing or mismatch(collection, signed):
         end, sha256 = digest_of(path, 0, signed.end)

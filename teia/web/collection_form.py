@@ -236,6 +236,12 @@ def _split_amount(text: str) -> tuple[str, str]:
     return (number, unit) if unit in UNITS else ("", "")
 
 
+def _join_amount(number: str, unit: str) -> str:
+    """Return the setting of two fields, spelt as `_split_amount` takes it apart; empty without a number."""
+    typed = f"{number.strip()} {unit}" if number.strip() else ""
+    return " ".join(_split_amount(typed)).strip() or typed
+
+
 def _other_settings(config: Config) -> str:
     """Return the settings without a field that differ from their defaults, as TOML."""
     # Reset every setting that has a field to its default; `to_toml` then writes only the others.
@@ -274,9 +280,8 @@ def settings_from_fields(fields: Fields, base: Config | None = None) -> tuple[di
     if isinstance(values["courtesy.delay_s"], str):
         values["courtesy.delay_s"] = from_text(Config, "courtesy.delay_s", values["courtesy.delay_s"].replace(",", "."))
     once = fields.every_unit == "once" or not fields.every_number.strip()
-    values["schedule.every"] = "once" if once else f"{fields.every_number.strip()} {fields.every_unit}"
-    stop = fields.stop_number.strip()
-    values["schedule.stop_after"] = f"{stop} {fields.stop_unit}" if stop else ""
+    values["schedule.every"] = "once" if once else _join_amount(fields.every_number, fields.every_unit)
+    values["schedule.stop_after"] = _join_amount(fields.stop_number, fields.stop_unit)
     values[INCLUDE], values[EXCLUDE] = _rules(fields)
     # A rule that keeps has no effect unless the scope is “my rules”; saying nothing would lose it silently.
     ineffective = [row for row in form_rules(fields) if row.do == "keep" and not row.rule.startswith(NARROWING)]

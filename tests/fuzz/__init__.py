@@ -5,7 +5,8 @@
     pieces.py     texts and numbers out of bytes
     inputs/       inputs that once broke a promise, by target; the suite replays them
     engine.py     one target under atheris
-    run.py        targets one after another, with a ledger of CPU time
+    run.py        targets one after another, for as long as it is let
+    tally.py      the CPU time of each target over all runs
 
 Compiled modules are built anew for it, with AddressSanitizer, UndefinedBehaviorSanitizer and coverage (`scripts/fuzz`).
 """

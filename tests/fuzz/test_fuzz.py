@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from .run import table
+from .tally import Sum, Tally
 from .targets import COMPILED, PLAIN, load
 
 HERE = Path(__file__).parent
@@ -52,5 +52,16 @@ def test_promises_hold_for_new_inputs(target: str) -> None:
     hold()
 
 
-def test_the_ledger_is_a_table() -> None:
-    assert table()[:2] == ["| target | CPU minutes | inputs |", "|---|---|---|"]
+def test_runs_add_up_in_the_tally(tmp_path: Path) -> None:
+    path = tmp_path / "fuzz.json"
+    for cpu_s in (30.0, 90.04):
+        tally = Tally.read(path)
+        tally.add("query", cpu_s, inputs=1_000, found=1)
+        tally.write(path)
+    tally = Tally.read(path)
+    assert tally.targets == {"query": Sum(120.0, 2_000, 2)}
+    assert tally.table()[2:4] == ["| query | 2.0 | 2,000 | 2 |", "| all | 2.0 | 2,000 | 2 |"]
+
+
+def test_the_tally_that_is_stored_names_targets_that_there_are() -> None:
+    assert set(Tally.read().targets) <= set(TARGETS)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from statistics import median
 
 import pytest
 import uvloop
@@ -19,6 +22,7 @@ from teia.store.root import open_root
 from .test_entries import peak_kb, reset_peak_kb
 
 GOOD, BAD, PAGES = 40, 10, 30
+ROUNDS = 3
 ADDRESSES = [f"127.77.1.{number}" for number in range(1, GOOD + BAD + 1)]
 HTML = b"Content-Type: text/html"
 HOSTILE = {
@@ -64,16 +68,34 @@ async def crawl(folder: Path, server: HostileServer, *, with_hostile: bool) -> N
             await crawler.run()
 
 
+@contextmanager
+def at_high_priority() -> Iterator[None]:
+    """Run before other processes of the machine, with the threads and children that are begun here; only root may."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    with suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, -15)
+    try:
+        yield
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, before)
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_fifth_of_hostile_hosts_leaves_the_others_nine_tenths_of_their_rate(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    alone_s = seconds_for_the_good(tmp_path / "alone", with_hostile=False)
+    """In turns, by the medians, and before other work of the machine where that is allowed: it would slow both down."""
+    seconds: dict[bool, list[float]] = {False: [], True: []}
     reset_peak_kb()
-    beside_s = seconds_for_the_good(tmp_path / "beside", with_hostile=True)
+    with at_high_priority():
+        for number in range(ROUNDS):
+            for with_hostile in sorted(seconds, reverse=bool(number % 2)):
+                folder = tmp_path / f"{number}-{with_hostile}"
+                seconds[with_hostile].append(seconds_for_the_good(folder, with_hostile=with_hostile))
     peak_mib = peak_kb() >> 10  # of this process, with the tests and the servers in it
-    said = f"{alone_s / beside_s:.0%} of the rate of {GOOD} hosts beside {BAD} hostile ones, crawler {peak_mib} MiB"
+    kept = median(seconds[False]) / median(seconds[True])
+    said = f"{kept:.0%} of the rate of {GOOD} hosts beside {BAD} hostile ones, crawler {peak_mib} MiB"
     record_property("figure 4", said)
-    assert beside_s <= alone_s / 0.9
+    assert kept >= 0.9, seconds
     assert peak_mib <= 512

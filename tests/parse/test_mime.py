@@ -62,6 +62,10 @@ def test_the_last_valid_of_several_headers_counts_and_keeps_an_earlier_charset()
     assert content_type(["text/html;charset=a", "text/plain"]) == parse_media_type("text/plain")
 
 
+def test_an_empty_charset_is_not_replaced_by_an_earlier_one() -> None:
+    assert content_type(["text/html;charset=a", 'text/html;charset=""']) == parse_media_type('text/html;charset=""')
+
+
 @pytest.mark.parametrize(
     ("data", "root"),
     [

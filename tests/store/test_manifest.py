@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from teia.store.manifest import (
     mismatch,
     pinned,
     read_manifest,
+    read_signed_file,
     unsigned_files,
 )
 from teia.store.reader import walk_file
@@ -159,6 +161,15 @@ def test_a_torn_last_line_counts_for_nothing_and_is_cut(made: SignedArchive) -> 
         assert len(read_manifest(made.collection).files) == len(made.files)
 
 
+def test_an_entry_after_a_changed_number_has_the_number_of_its_line(made: SignedArchive) -> None:
+    *others, last = lines(made)
+    changed = json.loads(last) | {"number": 99}
+    (made.collection / MANIFEST).write_bytes(b"".join(others) + json.dumps(changed).encode() + b"\n")
+    before = complaints(made)
+    append(made.collection, [Statement(ManifestEvent.LOST, "cells/07/archive/x", 0, 0, "")], NOW_S)
+    assert complaints(made) == before
+
+
 @pytest.mark.parametrize("tail_bytes", [1, 100, 700, 1 << 16])
 def test_an_entry_is_appended_by_the_end_of_the_file_alone(
     made: SignedArchive, monkeypatch: pytest.MonkeyPatch, tail_bytes: int
@@ -268,3 +279,19 @@ def test_a_closed_file_that_a_repair_opened_again_may_grow(made: SignedArchive) 
     accept_mismatches(made.collection, {made.name(-2): path.stat().st_size}, "repair", NOW_S)
     path.write_bytes(path.read_bytes() + b"more")
     assert mismatches(made) == {}
+
+
+def test_a_removal_parses_the_entries_of_its_file_alone(made: SignedArchive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each file of a removal reads the manifest, whose length grows with the number of files."""
+    said = read_manifest(made.collection).of(made.name(0)).parts[-1].said
+    append(made.collection, [replace(said, file=f"cells/07/archive/{n}.warc.gz") for n in range(1_000)], NOW_S)
+    parsed, parse = list[bytes](), manifest._parse
+
+    def count(line: bytes) -> manifest.Entry | None:
+        parsed.append(line)
+        return parse(line)
+
+    monkeypatch.setattr(manifest, "_parse", count)
+    erase_one(made, made.files[0])
+    assert len(parsed) < 20
+    assert read_signed_file(made.collection, said.file) == read_manifest(made.collection).of(said.file)
