@@ -35,7 +35,7 @@ from teia.frontier.cell.bulk import BulkSelection
 from teia.lib.closing import Closing
 from teia.lib.message import Message, decoded, encoded, message_code
 from teia.lib.undecodable import UNDECODABLE
-from teia.records import Command, Edit
+from teia.records import Command, Edit, RemovedPages
 from teia.signals.websub import HubCall, HubVerdict
 from teia.sqlite import LIMIT_LOG, PUBLIC, back_up, copy_before, create_database, sqlite_errors
 
@@ -365,8 +365,16 @@ class JudgeHubCall(RequestBody, frozen=True):
     call: HubCall
 
 
+class RemovePages(RequestBody, frozen=True):
+    """Remove all pages that these rules exclude from tables and archive (transfer/removal.py)."""
+
+    KIND = "remove"
+    rules: tuple[str, ...]
+
+
 KINDS: dict[str, type[RequestBody]] = {
-    kind.KIND: kind for kind in (GiveCommand, ChangeSettings, VisitPage, RunBulkAction, FetchRobots, JudgeHubCall)
+    kind.KIND: kind
+    for kind in (GiveCommand, ChangeSettings, VisitPage, RunBulkAction, FetchRobots, JudgeHubCall, RemovePages)
 }
 
 # ---- the table -------------------------------------------------------------------------------------------------------
@@ -379,6 +387,7 @@ class RequestAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
     urls: int = 0
     hub: HubVerdict | None = None
+    removed: RemovedPages | None = None
 
 
 Body = TypeVar("Body", bound=RequestBody)

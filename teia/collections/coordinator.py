@@ -46,10 +46,11 @@ from teia.config.tree import keys_of
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import CrawlState, RunCounts
 from teia.crawler.start import open_crawler
+from teia.crawler.upkeep.removal import remove_from_closed
 from teia.errors import DiskFull, TeiaError
 from teia.lib.message import Message
 from teia.parse.children.spawn import ZygoteProcess
-from teia.records import Command, Edit
+from teia.records import Command, Edit, RemovedPages
 from teia.store.root import Root
 
 DISK_RETRY_S = 5.0
@@ -524,6 +525,10 @@ class Coordinator:
         # No crawl has the collection open, and this process holds the folder lock.
         if name in self.controllers:
             await asyncio.to_thread(run_actions, self.root, name, self.clock)
+
+    async def remove_offline(self, name: str, rules: tuple[str, ...]) -> RemovedPages | None:
+        # No shift begins meanwhile: its beginning and this are steps of one task.
+        return await asyncio.to_thread(remove_from_closed, self.root.collection(name), rules, self.clock)
 
     def _write_accounts(self) -> None:
         """Write every collection's account; on a full disk the last one stays until there is room."""

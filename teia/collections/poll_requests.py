@@ -23,6 +23,7 @@ from teia.collections.control_file import (
     GiveCommand,
     Inbox,
     JudgeHubCall,
+    RemovePages,
     Request,
     RequestAnswer,
     RequestBody,
@@ -33,10 +34,11 @@ from teia.collections.settings import LIVE, SHARED, apply_edits
 from teia.crawler.compiled_settings import compile_settings
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import Crawl
+from teia.crawler.upkeep.removal import remove_from_closed
 from teia.errors import DiskFull, StoreError, TeiaError
 from teia.frontier.cell.bulk import BulkSelection
 from teia.lib.message import encoded
-from teia.records import Command, Edit
+from teia.records import Command, Edit, RemovedPages
 from teia.signals.websub import HubCall, HubVerdict
 from teia.store.root import Root
 
@@ -55,6 +57,9 @@ class UrlActions(Protocol):
 
     async def run_bulk(self, mark: str, selection: BulkSelection) -> int | None:
         """Run a bulk action; return the number of its URLs if it is done by now."""
+
+    async def remove(self, number: int, rules: tuple[str, ...]) -> RemovedPages | None:
+        """Remove the pages that rules exclude; return the result of this request if it is done by now."""
 
     async def judge_hub_call(self, mark: str, call: HubCall) -> HubVerdict | None:
         """Return the verdict on a hub's call, if the machine that has the subscription answered by now."""
@@ -75,6 +80,9 @@ class OpenCrawl(NamedTuple):
     async def run_bulk(self, mark: str, selection: BulkSelection) -> int | None:
         return self.crawl.committer.bulk.accept(mark, selection)
 
+    async def remove(self, number: int, rules: tuple[str, ...]) -> RemovedPages | None:
+        return self.crawl.request_removal(number, rules)
+
     async def judge_hub_call(self, mark: str, call: HubCall) -> HubVerdict | None:  # noqa: ARG002
         return None  # no other machine has subscriptions
 
@@ -93,6 +101,9 @@ class RequestTarget(Protocol):
 
     async def run_bulk_offline(self, name: str) -> None:
         """Continue the bulk actions on a collection without an open crawl, if this process may."""
+
+    async def remove_offline(self, name: str, rules: tuple[str, ...]) -> RemovedPages | None:
+        """Remove pages from a collection without an open crawl, if this process may."""
 
 
 # ---- handlers: return None while the request is pending; they are then called again with the next poll ---------------
@@ -138,6 +149,15 @@ async def _judge_hub_call(target: RequestTarget, request: Request[JudgeHubCall],
     return None if verdict is None else RequestAnswer(hub=verdict)
 
 
+async def _remove_pages(target: RequestTarget, request: Request[RemovePages], _: Inbox) -> RequestAnswer | None:
+    found, rules = target.open_crawl(request.collection), request.body.rules
+    if found is None:
+        removed = await target.remove_offline(request.collection, rules)
+    else:
+        removed = await found.remove(request.id, rules)
+    return None if removed is None else RequestAnswer(removed=removed)
+
+
 Handler = Callable[[RequestTarget, Request[Any], Inbox], Awaitable[RequestAnswer | None]]
 HANDLERS: Mapping[type[RequestBody], Handler] = {
     GiveCommand: _give_command,
@@ -146,6 +166,7 @@ HANDLERS: Mapping[type[RequestBody], Handler] = {
     RunBulkAction: _run_bulk_action,
     FetchRobots: _fetch_robots,
     JudgeHubCall: _judge_hub_call,
+    RemovePages: _remove_pages,
 }
 
 
@@ -194,7 +215,8 @@ def drop_stale_requests(root: Root, clock: Clock) -> None:
 class RunningCrawls:
     """The crawls of one crawler, as a target of requests; they are open as long as it runs."""
 
-    def __init__(self, crawler: Crawler, root: Root) -> None:
+    def __init__(self, crawler: Crawler, root: Root, clock: Clock) -> None:
+        self._clock = clock
         self._crawls, self._root = {crawl.name: OpenCrawl(crawler, crawl) for crawl in crawler.crawls}, root
 
     def open_crawl(self, name: str) -> OpenCrawl | None:
@@ -211,11 +233,15 @@ class RunningCrawls:
     async def run_bulk_offline(self, name: str) -> None:
         """Leave them to a process that serves the collection."""
 
+    async def remove_offline(self, name: str, rules: tuple[str, ...]) -> RemovedPages | None:
+        """Remove pages from a collection of this folder that is not crawled: this process holds its lock."""
+        return await asyncio.to_thread(remove_from_closed, self._root.collection(name), rules, self._clock)
+
 
 async def serve_requests(crawler: Crawler, root: Root, clock: Clock) -> None:
     """Do what is requested and write accounts until cancelled; then the runs end."""
     with Inbox(root.control) as inbox:
-        target, started, series = RunningCrawls(crawler, root), clock.ticks_s(), SeriesWriter(inbox)
+        target, started, series = RunningCrawls(crawler, root, clock), clock.ticks_s(), SeriesWriter(inbox)
         try:
             for crawl in crawler.crawls:
                 await announce(inbox, crawl.name, clock)

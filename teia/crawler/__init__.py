@@ -26,7 +26,7 @@ lookup              a collection opened for reading: a URL, its history, capture
 proxy_collector     fetch announced pages through the operator's cache (C7)
 live_activity       the crawl's activity at this moment
 child/              The work of parse children.
-upkeep/             Upkeep of the archive: signatures, retention.
+upkeep/             Upkeep of the archive: signatures, retention, removal.
 rendering/          Pages shown by a browser.
 sites/              Aliases of sites, soft 404s.
 keep_fresh/         Known pages are visited again.

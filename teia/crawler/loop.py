@@ -42,6 +42,7 @@ from teia.crawler.sites.identity import (
     remember_page,
 )
 from teia.crawler.sites.soft404 import needs_probe, note_answer, queue_probe
+from teia.crawler.upkeep.removal import PendingRemoval, remove_from_crawl
 from teia.crawler.upkeep.retention import RetentionResult, retain_for_quota
 from teia.crawler.verdicts import needs_resend, retry_after_s, task_for, verdict_of
 from teia.crawler.visit import RENDER, ActiveVisit
@@ -55,7 +56,7 @@ from teia.frontier.queue.ledger import CourtesyInForce
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.lib.message import Message
 from teia.parse.children.pool import ChildPool, LostAnswer
-from teia.records import Command, Fetched, Outcome
+from teia.records import Command, Fetched, Outcome, RemovedPages
 from teia.urls import Parts, split
 
 TICK_S = 0.01
@@ -199,6 +200,8 @@ class Crawler:
             self._check_children()
         self._dispatch(now)
         for crawl in self.crawls:
+            if crawl.removal is not None and not crawl.removal.is_begun:
+                self._maybe_remove(crawl, crawl.removal)
             crawl.wake_due(self._schedule, now)
             self._maybe_commit(crawl, now)
             crawl.use_idle_time()
@@ -271,6 +274,33 @@ class Crawler:
             "%s: %d captures were removed because of the quota; the archive takes %d MiB",
             crawl.name, result.removed, result.archive_bytes >> 20,
         )  # fmt: skip
+
+    def _maybe_remove(self, crawl: Crawl, removal: PendingRemoval) -> None:
+        """Remove the pages that a user wants removed, in the commit thread, once nothing of the crawl is under way."""
+        crawl.pause(Message("pages are being removed"), AwaitedResource.REMOVAL)
+        cells = crawl.committer.cells
+        if crawl.is_retaining or not crawl.is_quiet or self._stopping or any(cell.is_read for cell in cells):
+            return
+        for cell in cells:
+            cell.is_read = True
+        crawl.is_committing = crawl.is_retaining = removal.is_begun = True
+        work = partial(remove_from_crawl, cells, removal, self._clock, lambda: self._stopping)
+        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        future.add_done_callback(lambda done: self._handle_removed(crawl, done))
+
+    def _handle_removed(self, crawl: Crawl, done: asyncio.Future[RemovedPages | None]) -> None:
+        crawl.is_committing = False
+        for cell in crawl.committer.cells:
+            cell.is_read = False
+        self._check_disk_at = 0.0
+        self._wake()
+        error = done.exception()
+        crawl.note_removal(None if error is not None else done.result(), self._schedule)
+        if isinstance(error, DiskFull):
+            crawl.removal = None  # the request is repeated, and with it the removal
+            _log.warning("%s: pages cannot be removed: %s", crawl.name, error)
+        elif error is not None:
+            crawl.fail(error if isinstance(error, TeiaError) else StoreError(f"removal failed: {error!r}"))
 
     def _check_children(self) -> None:
         """Pause and report while no page can be parsed; resume when parse children work again."""
@@ -355,6 +385,8 @@ class Crawler:
             if item.purpose == RENDER and (crawl.rendering is None or not crawl.rendering.is_awaited(item.url)):
                 queue.pop()  # its page has ended
                 continue
+            if crawl.needs_quota_check():
+                self._check_disk()
             if not crawl.may_start(queue, item):
                 crawl.hold(queue)
                 held = True
@@ -605,18 +637,24 @@ class Crawler:
             note_identity_answer(visit)
         elif visit.item.purpose != RENDER:
             note_answer(visit, self._clock.now_s())
-            # After the last URL of a host there is no other before which `_serve` would put the probe.
-            is_last = visit.queue.head is None and not crawl.is_ending
-            if is_last and needs_probe(visit.queue, visit.item, crawl.config.sites.probe_after_pages):
-                queue_probe(visit.queue, visit.item)
-                self._schedule.wake(visit.queue)
             if crawl.config.sites.identity_after_pages:
                 remember_page(visit)
+        if visit.queue.head is None and not crawl.is_ending:
+            self._check_site_at_its_end(crawl, visit)
         self._conclude(crawl, visit)
         # After `_conclude`: a visit that refers to this one comes after it in its group.
         if crawl.content_seen is not None:
             crawl.content_seen.note_read(visit)
             self._submit_released(crawl)
+
+    def _check_site_at_its_end(self, crawl: Crawl, visit: ActiveVisit) -> None:
+        """Queue a check of a site after the last URL of a host: `_serve` puts it before another, and there is none."""
+        queue, item, sites = visit.queue, visit.item, crawl.config.sites
+        if needs_probe(queue, item, sites.probe_after_pages):
+            queue_probe(queue, item)
+        elif not queue_identity_request(queue, item, sites.identity_after_pages):
+            return
+        self._schedule.wake(queue)
 
     def _read_robots(self, crawl: Crawl, visit: ActiveVisit) -> None:
         assert visit.fetched is not None
@@ -694,9 +732,6 @@ class Crawler:
         visit.verdict = verdict_of(visit, crawl.config, self._rng)
         crawl.live.conclude(visit)
         crawl.conclude(visit, self._clock.ticks_s())
-        if crawl.needs_quota_check():
-            self._check_disk_at = 0.0
-            self._wake()
         if crawl.has_whole_group and not crawl.is_committing:
             self._wake()
 

@@ -16,7 +16,7 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -244,6 +244,15 @@ def plan_erasures(frontier: FrontierCell, places: Iterable[tuple[str, int]], rea
     frontier.set_meta({ERASURES: json.dumps(planned)})
 
 
+@dataclass(slots=True)
+class ErasableCell:
+    """A cell from which records go. `erase` erases those that are planned, and returns what it erased."""
+
+    folder: CellFolder
+    frontier: FrontierCell
+    erase: Callable[[], Erased]
+
+
 class ErasureStopped(Exception):
     """A stop came while records were erased; the plan is stored, and the next start erases the rest."""
 
@@ -256,19 +265,23 @@ def finish_erasures(
 ) -> Erased:
     """Erase what is planned for a cell; the caller holds the root's lock and appends nothing meanwhile.
 
-    If the caller is stopping, raise ErasureStopped before the next file.
+    If the caller is stopping, raise ErasureStopped: the file at hand stays as it was, however large it is.
     """
+
+    def check() -> None:
+        if is_stopping():
+            raise ErasureStopped
+
     cell = frontier or FrontierCell(folder.frontier)
     try:
-        counted, done = _count_erasures(folder, cell, clock, is_stopping), Erased()
+        counted, done = _count_erasures(folder, cell, clock, check), Erased()
         for file, answers in counted.items():
             path = archive_path(folder.archive, file)
-            if is_stopping():
-                raise ErasureStopped
+            check()
             if path.is_file():
                 reason, collection = next(iter(answers.values())), folder.path.parent.parent
                 begin_erasure(collection, path, reason, clock.now_s())
-                done.add(erase(path, [int(offset) for offset in answers], reason, clock.now_s()))
+                done.add(erase(path, [int(offset) for offset in answers], reason, clock.now_s(), check))
                 # Before the plan is forgotten: after a crash the erasure is repeated, and the entry with it.
                 end_erasure(collection, path, reason, clock.now_s())
         if counted:
@@ -280,22 +293,18 @@ def finish_erasures(
     return done
 
 
-def _count_erasures(
-    folder: CellFolder, cell: FrontierCell, clock: Clock, is_stopping: Callable[[], bool]
-) -> ErasurePlan:
+def _count_erasures(folder: CellFolder, cell: FrontierCell, clock: Clock, check: Callable[[], None]) -> ErasurePlan:
     """Subtract planned erasures from the number of records, each once; return all that are not known to be done.
 
     Before they are done: afterwards nothing in a file tells how many records were there.
     """
     planned, counted, fewer = _planned(cell), _planned(cell, COUNTED_ERASURES), 0
     for file, answers in planned.items():
-        if is_stopping():
-            raise ErasureStopped
         path, before = archive_path(folder.archive, file), counted.get(file, {})
         after = before | answers
         if path.is_file():
             places = [[int(offset) for offset in each] for each in (after, before)]
-            counts = [count_fewer(path, each, next(iter(after.values())), clock.now_s()) for each in places]
+            counts = [count_fewer(path, each, next(iter(after.values())), clock.now_s(), check) for each in places]
             fewer += counts[0] - counts[1]
         counted[file] = after
     if planned:

@@ -29,6 +29,7 @@ from teia.crawler.robots import RobotsCache
 from teia.crawler.sites.aliases import AliasBook, AliasNames
 from teia.crawler.sites.identity import IDENTITY_REQUESTS
 from teia.crawler.sites.soft404 import PROBE, apply_stored_probe
+from teia.crawler.upkeep.removal import PendingRemoval
 from teia.crawler.visit import RENDER, ActiveVisit
 from teia.errors import TeiaError
 from teia.fetch.destination import Destinations
@@ -41,12 +42,15 @@ from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.frontier.queue.shared_addresses import RECORDED_FROM
 from teia.lib.message import message_of
-from teia.records import Outcome
+from teia.records import Outcome, RemovedPages
 from teia.urls import key_of, resolve, split
 
 MAX_FAILED_SEEDS = 5
+FIRST_GUESS_BYTES = 65_536
+"""Size of an answer in the archive, as long as a run has none."""
+
 QUOTA_STEP = 0.01
-"""Part of its quota that a crawl reads between two looks at the archive's size, at most."""
+"""Part of its quota that a crawl requests between two looks at the archive's size, at most."""
 
 REFILL_AT_LEAST, REFILL_AT_MOST = 2, 512
 BRISK_GROWTH = 4
@@ -85,6 +89,7 @@ class AwaitedResource(StrEnum):
 
     SPACE = "disk space"
     QUOTA = "quota"
+    REMOVAL = "removal of pages"
     CHILDREN = "parse children"
 
 
@@ -180,7 +185,10 @@ class Crawl:
     """Its place among the crawls of its crawler."""
 
     is_retaining = False
-    """True while captures are removed because of the quota."""
+    """True while records are removed from the archive: because of the quota, or because a user wants it."""
+
+    removal: PendingRemoval | None = None
+    """The removal of pages that was requested last."""
 
     _read_bytes = _read_visits = _unwritten_bytes = _unchecked_bytes = 0
 
@@ -303,6 +311,27 @@ class Crawl:
             self.state, self.paused_why, self.waits_for = CrawlState.RUNNING, "", None
             self._release_held(schedule)
 
+    def request_removal(self, number: int, rules: tuple[str, ...]) -> RemovedPages | None:
+        """Have pages removed as soon as no visit is under way; return the result of this request if it is done."""
+        if self.failure is not None:
+            raise self.failure
+        if self.removal is None or (self.removal.number != number and self.removal.is_done):
+            self.removal = PendingRemoval(number, rules)
+        return self.removal.result if self.removal.number == number else None
+
+    def note_removal(self, result: RemovedPages | None, schedule: HostSchedule) -> None:
+        """Continue after a removal; a page in memory may name a record that has gone, so all are read again."""
+        self.is_retaining, self.full_quota = False, 0
+        if self.removal is not None:
+            self.removal.result = result
+        if self.content_seen is not None:
+            self.content_seen.forget_recent()
+        for name, queue in self.queues.items():
+            self._forget_buffer(name)
+            self._check_now(queue)
+        if self.waits_for is AwaitedResource.REMOVAL:
+            self.resume(schedule)
+
     def end(self) -> None:
         if self.state.is_active:
             self.state = CrawlState.STOPPED
@@ -358,17 +387,23 @@ class Crawl:
     def use_idle_time(self) -> None:
         """Try pages in the browser if nothing else is to be done now: all hosts wait for delays, or are finished.
 
-        A crawl at its quota tries none: captures are removed once no visit is under way.
+        A crawl whose records are to be removed tries none: they are removed once no visit is under way.
         """
         if self.rendering is None or not self.rendering.wants_idle_time:
             return
-        if self.state is CrawlState.PAUSED and self.waits_for is AwaitedResource.QUOTA:
+        if self._must_become_quiet:
             self.rendering.postpone_held()
         if self.state is not CrawlState.RUNNING:
             return
         is_busy = self._open_visits > self._waiting_visits or self._seeds or self._low_buffers or self.is_committing
         if not (is_busy or self._must_reevaluate or self.committer.pending_work()):
             self.rendering.use_idle_time()
+
+    @property
+    def _must_become_quiet(self) -> bool:
+        """True if the crawl has paused until records are removed, which waits for the end of all visits."""
+        is_awaited = self.waits_for in {AwaitedResource.QUOTA, AwaitedResource.REMOVAL}
+        return self.state is CrawlState.PAUSED and is_awaited and not self.is_retaining
 
     @property
     def _waiting_visits(self) -> int:
@@ -395,7 +430,9 @@ class Crawl:
 
     def may_start(self, queue: HostQueue, item: QueuedUrl) -> bool:
         """Tell whether another visit may begin: crawl running, host not paused and owned, page limit not reached."""
-        if self.state is not CrawlState.RUNNING or self.is_winding_up:
+        # A page in the browser ends sooner with its requests, and removals wait for its end.
+        is_for_browser = item.purpose == RENDER and self._must_become_quiet
+        if (self.state is not CrawlState.RUNNING and not is_for_browser) or self.is_winding_up:
             return False
         if queue.host in self._paused_hosts:
             if not queue.parked:
@@ -479,6 +516,7 @@ class Crawl:
 
     def note_start(self, visit: ActiveVisit) -> None:
         self._open_visits += 1
+        self._unchecked_bytes += self._mean_bytes
         visit.queue.users += 1
         self.open_pages += visit.item.purpose == "page"
         for each in self.ownership.observers:
@@ -502,7 +540,7 @@ class Crawl:
         self._read_visits += 1
         self._read_bytes += visit.archive_bytes
         self._unwritten_bytes += visit.archive_bytes
-        self._unchecked_bytes += visit.archive_bytes
+        self._unchecked_bytes += max(0, visit.archive_bytes - self._mean_bytes)
 
     def note_delay(self, server: DelayTarget, address: DelayTarget | None) -> None:
         """Remember delays that have begun or grown; the next group writes them to the ledger."""
@@ -636,11 +674,15 @@ class Crawl:
     @property
     def awaited_bytes(self) -> int:
         """Bytes that the visits under way will add to the archive, if they are as large as those before them."""
-        unread = self._open_visits - self.uncommitted_visits
-        return self._unwritten_bytes + unread * self._read_bytes // max(1, self._read_visits)
+        return self._unwritten_bytes + (self._open_visits - self.uncommitted_visits) * self._mean_bytes
+
+    @property
+    def _mean_bytes(self) -> int:
+        """Mean size of an answer in the archive; a first guess counts as one answer."""
+        return (self._read_bytes + FIRST_GUESS_BYTES) // (self._read_visits + 1)
 
     def needs_quota_check(self) -> bool:
-        """Tell whether so much was read since the last call that the archive may come near its quota."""
+        """Tell whether so much was requested since the last call that the archive may come near its quota."""
         is_much = self._unchecked_bytes > self.config.retention.quota_bytes * QUOTA_STEP
         if is_much:
             self._unchecked_bytes = 0

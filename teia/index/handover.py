@@ -85,6 +85,13 @@ class Handover:
             with contextlib.suppress(OSError):
                 file.close()
 
+    def clear(self) -> None:
+        """Remove all entries, which have texts of pages that must go; the indexer reads the archive instead."""
+        self.close()
+        with disk_errors(self._folder, "removed"):
+            for path in self._folder.glob(f"*{_SUFFIX}"):
+                path.unlink(missing_ok=True)
+
 
 class HandoverReader:
     """The indexer's end: it reads entries in the order of their changes, and removes files that are done."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from isal.igzip_lib import IsalError
@@ -115,6 +116,16 @@ def audit_index(root: Root, name: str) -> Audit:
         )
         complaints.insert(0, f"{missing:,} crawled pages are not indexed yet; {who}")
     return Audit(checked, violations, tuple(complaints[:MAX_DETAILS]))
+
+
+def indexed_pages(root: Root, name: str, matches: Callable[[str], bool]) -> int:
+    """Return how many matching pages are in the index, whether or not they belong there."""
+    number = 0
+    with Lookup(root, name) as lookup:
+        for folder, frontier in zip(lookup.folders, lookup.cells, strict=True):
+            _, found = _lock_stack(folder.index)
+            number += sum(each[1] in found and matches(each[0]) for each in pages_for_index(frontier))
+    return number
 
 
 def _lock_stack(index: Path) -> tuple[int | None, dict[int, bytes]]:

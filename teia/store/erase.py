@@ -15,7 +15,7 @@ from __future__ import annotations
 import errno
 import os
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -69,13 +69,20 @@ def is_removed(record: bytes) -> bool:
     return record.startswith(START)
 
 
-def erase(path: Path, offsets: Collection[int], reason: str, now_s: float) -> Erased:
+Check = Callable[[], None]
+"""Called between two records and two parts of a copy; what it raises ends the work, and the file is the old one."""
+
+
+def _no_check() -> None: ...
+
+
+def erase(path: Path, offsets: Collection[int], reason: str, now_s: float, check: Check = _no_check) -> Erased:
     """Remove the records at these offsets, with the requests and metadata of answers among them.
 
     Offsets at which no record begins, or one of zeros, are ignored: so the same removal may be repeated. Only the owner
     of the cell may call it, while nothing is appended to the file.
     """
-    done, ranges = _plan(path, offsets, reason, now_s)
+    done, ranges = _plan(path, offsets, reason, now_s, check)
     if not ranges:
         return done
     index = index_path(path)
@@ -86,27 +93,27 @@ def erase(path: Path, offsets: Collection[int], reason: str, now_s: float) -> Er
         mode = path.stat().st_mode & 0o777
         with replacing(path) as target, path.open("rb") as source:
             os.fchmod(target.fileno(), mode)
-            _copy_without(source, target, ranges, reason, now_s)
+            _copy_without(source, target, ranges, reason, now_s, check)
     # The crawler's process may have written one meanwhile, of the file as it was (upkeep/closed_files.py).
     if was_indexed or index.exists():
         write_index(path)
     return done
 
 
-def count_fewer(path: Path, offsets: Collection[int], reason: str, now_s: float) -> int:
+def count_fewer(path: Path, offsets: Collection[int], reason: str, now_s: float, check: Check = _no_check) -> int:
     """Return how many records fewer the file has when the records at these offsets are removed."""
-    done, _ = _plan(path, offsets, reason, now_s)
+    done, _ = _plan(path, offsets, reason, now_s, check)
     # A record of zeros stands for the removed ones of each range.
     return done.records - done.ranges
 
 
-def _plan(path: Path, offsets: Collection[int], reason: str, now_s: float) -> tuple[Erased, list[_Range]]:
+def _plan(path: Path, offsets: Collection[int], reason: str, now_s: float, check: Check) -> tuple[Erased, list[_Range]]:
     """Return what a removal would remove, and the ranges that become records of zeros."""
     done, ranges = Erased(), list[_Range]()
     # A plain file was put there by a user; records of zeros are compressed.
     if path.name.endswith(".warc"):
         return done, ranges
-    for each in _records_of(path, frozenset(offsets)):
+    for each in _records_of(path, frozenset(offsets), check):
         done.records, done.bytes = done.records + 1, done.bytes + each.length
         last = ranges[-1] if ranges else None
         is_next = last is not None and last.offset + last.length == each.offset
@@ -122,10 +129,11 @@ def _plan(path: Path, offsets: Collection[int], reason: str, now_s: float) -> tu
     return done, ranges
 
 
-def _records_of(path: Path, offsets: frozenset[int]) -> list[_Range]:
+def _records_of(path: Path, offsets: frozenset[int], check: Check) -> list[_Range]:
     """Return the records at these offsets and the records about answers among them, in the order of the file."""
     ids, about, found = set[str](), list[tuple[_Range, str, str]](), list[_Range]()
     for member in walk_file(path):
+        check()
         try:
             record = record_of(path, member)
         except CorruptFile:
@@ -144,10 +152,12 @@ def _records_of(path: Path, offsets: frozenset[int]) -> list[_Range]:
     return sorted(found, key=lambda each: each.offset)
 
 
-def _copy_without(source: BinaryIO, target: BinaryIO, ranges: list[_Range], reason: str, now_s: float) -> None:
+def _copy_without(
+    source: BinaryIO, target: BinaryIO, ranges: list[_Range], reason: str, now_s: float, check: Check
+) -> None:
     position = 0
     for each in ranges:
-        _copy(source, target, position, each.offset)
+        _copy(source, target, position, each.offset, check)
         short = _short(each, reason, now_s) if each.length < SHORT_BYTES else b""
         for piece in [short] if short else _zeros(each, reason, now_s):
             if isinstance(piece, int):
@@ -155,10 +165,10 @@ def _copy_without(source: BinaryIO, target: BinaryIO, ranges: list[_Range], reas
             else:
                 target.write(piece)
         position = each.offset + each.length
-    _copy(source, target, position, os.fstat(source.fileno()).st_size)
+    _copy(source, target, position, os.fstat(source.fileno()).st_size, check)
 
 
-def _copy(source: BinaryIO, target: BinaryIO, begin: int, end: int) -> None:
+def _copy(source: BinaryIO, target: BinaryIO, begin: int, end: int, check: Check) -> None:
     """Copy a part of a file; holes of earlier removals stay holes."""
     while begin < end:
         try:
@@ -170,6 +180,7 @@ def _copy(source: BinaryIO, target: BinaryIO, begin: int, end: int) -> None:
             data = hole = end
         target.seek(data - begin, os.SEEK_CUR)
         while data < hole:
+            check()
             piece = os.pread(source.fileno(), min(_COPY_BYTES, hole - data), data)
             target.write(piece)
             data += len(piece)

@@ -3,7 +3,7 @@
 A URL, or all URLs of a domain, is excluded from the collection and leaves the archive, the histories, the search index
 and the subscriptions. The result states what was found and, by reading everything again, that nothing is left. Every
 step may be repeated, so a command that was killed is simply run again; what it had begun to erase is also finished by
-the next crawl (crawler/open_cell.py).
+the next crawl (crawler/open_cell.py). While the collection is crawled, the crawler does it (crawler/upkeep/removal.py).
 
 A capture of another page may have its body in a removed record. It goes as well, and that page is queued again.
 """
@@ -13,36 +13,38 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 
 from teia.clock import Clock, iso_utc
+from teia.collections.control_file import Inbox, RemovePages
+from teia.collections.index_state import is_being_written
 from teia.collections.settings import change, is_clustered, saved
-from teia.crawler.open_cell import finish_erasures, plan_erasures
+from teia.crawler.upkeep.removal import Matches, matcher, remove_from_closed, survey
 from teia.durable import disk_errors
-from teia.errors import UsageError
-from teia.frontier.cell import in_link_counts, mail
+from teia.errors import StoreError, UsageError
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.rows import FoundUrl
-from teia.frontier.rules.scope import compile_scope
-from teia.frontier.tables.captures import forget_lost, forget_page
 from teia.frontier.tables.pages import all_urls
-from teia.indexer.process import CollectionFollower
-from teia.records import Edit, Operator
+from teia.indexer.process import CollectionFollower, indexing_lock
+from teia.indexer.rebuild import indexed_pages
+from teia.lib.message import decoded
+from teia.records import Edit, Operator, RemovedPages
 from teia.signals.subscriptions import SCHEMA, Subscriptions
 from teia.sqlite import open_database
-from teia.store.archive import archive_files
-from teia.store.reader import ArchiveRecord, file_records, ignore_damage
 from teia.store.root import CellFolder, Root
-from teia.store.seen_bodies import SeenBodies
 from teia.transfer.audits import AuditKind, audit
-from teia.urls import canonicalize, host_to_cell
+from teia.urls import canonicalize
 
 LOG_FILE = "removals.jsonl"
 EXCLUDE = "scope.exclude"
+POLL_S = 0.1
+ANSWER_TIMEOUT_S = 3_600.0
+"""Longest wait for a crawl: its requests under way end first, and it reads its whole archive."""
 
-Matches = Callable[[str], bool]
+INDEX_TIMEOUT_S = 120.0
+"""Longest wait for the indexer of a crawl."""
 
 
 @dataclass(slots=True)
@@ -87,35 +89,27 @@ def rule_of(word: str) -> str:
 
 
 def remove(root: Root, name: str, targets: Sequence[str], reason: str, clock: Clock, *, dry_run: bool) -> RemovalResult:
-    """Remove pages or sites from a collection; the caller has locked the root unless it is a dry run."""
+    """Remove pages or sites from a collection, which may be crawled meanwhile."""
     folder = root.collection(name)
     if is_clustered(folder):
         raise UsageError(f"{name}: pages of a cluster cannot be removed yet; block them with `teia block`")
     rules = [rule_of(word) for word in targets]
-    matches = compile_scope([], rules).excludes
+    matches = matcher(rules)
     result = RemovalResult(name, list(targets), reason, iso_utc(clock.now_s()), is_dry_run=dry_run, rules=rules)
-    found = _survey(folder.cells(), matches)
-    result.records = sum(len(offsets) for files in found.values() for offsets in files.values())
     if dry_run:
+        result.records = _count_records(folder.cells(), matches)
         result.urls = _count_urls(folder.cells(), matches)
         return result
     known = set(saved(root, name).config.scope.exclude)
     edits = [Edit(EXCLUDE, Operator.ADD, rule) for rule in rules if rule not in known]
     if edits:
         change(root, name, edits, clock)
-    places = {(file, offset) for files in found.values() for file, offsets in files.items() for offset in offsets}
-    _forget(root, name, matches, found, clock, result)
-    # The results of parsing are beside the archive, for other pages with the same body.
-    with closing(SeenBodies(folder.seen)) as bodies:
-        bodies.forget(places)
-    for each in folder.cells():
-        result.bytes += finish_erasures(each, clock).bytes
+    removed = _remove(root, name, rules, clock)
+    result.urls, result.records, result.bytes = removed.urls, removed.records, removed.bytes
+    result.pages_again = removed.pages_again
     _forget_subscriptions(root, name, matches, result)
-    if saved(root, name).config.index.enabled:
-        asyncio.run(_update_index(root, name, clock))
-        result.index_violations = audit(root, name, AuditKind.INDEX, clock).violations
-    left = _survey(folder.cells(), matches)
-    result.left_records = sum(len(offsets) for files in left.values() for offsets in files.values())
+    result.index_violations = _update_index(root, name, matches, clock)
+    result.left_records = _count_records(folder.cells(), matches)
     result.left_pages = _count_pages(folder.cells(), matches)
     with disk_errors(folder.path, "written"), (folder.path / LOG_FILE).open("a", encoding="utf-8") as log:
         log.write(json.dumps(asdict(result)) + "\n")
@@ -125,21 +119,8 @@ def remove(root: Root, name: str, targets: Sequence[str], reason: str, clock: Cl
 # ---- what is there --------------------------------------------------------------------------------------------------
 
 
-def _survey(cells: Sequence[CellFolder], matches: Matches) -> dict[int, dict[str, set[int]]]:
-    """Return the offsets of the records about matching URLs, by cell and file; every record is read."""
-    found: dict[int, dict[str, set[int]]] = {}
-    for folder in cells:
-        for path in archive_files(folder.archive):
-            offsets = {record.offset for record in file_records(path, ignore_damage) if _is_about(record, matches)}
-            if offsets:
-                found.setdefault(folder.number, {})[path.name] = offsets
-    return found
-
-
-def _is_about(record: ArchiveRecord, matches: Matches) -> bool:
-    """Tell whether a record is of a matching URL, or refers to the body of one."""
-    urls = (record.url, record.headers.get("warc-refers-to-target-uri", ""))
-    return any(url and (canonical := canonicalize(url)) is not None and matches(canonical) for url in urls)
+def _count_records(cells: Sequence[CellFolder], matches: Matches) -> int:
+    return sum(len(offsets) for files in survey(cells, matches).values() for offsets in files.values())
 
 
 def _count_urls(cells: Sequence[CellFolder], matches: Matches) -> int:
@@ -161,41 +142,41 @@ def _known(cells: Sequence[CellFolder]) -> Iterator[tuple[bool, str]]:
             frontier.close()
 
 
-# ---- frontier, subscriptions, index ---------------------------------------------------------------------------------
+# ---- archive, subscriptions, index -----------------------------------------------------------------------------------
 
 
-def _forget(
-    root: Root,
-    name: str,
-    matches: Matches,
-    found: dict[int, dict[str, set[int]]],
-    clock: Clock,
-    result: RemovalResult,
-) -> None:
-    """Forget matching pages in every cell, and what other pages have in their records."""
-    places = {(file, offset) for files in found.values() for file, offsets in files.items() for offset in offsets}
-    cell_number = host_to_cell(root.collection(name).starts())
+def _remove(root: Root, name: str, rules: Sequence[str], clock: Clock) -> RemovedPages:
+    """Remove pages from tables and archive, or have the process do so that holds the folder."""
+    while True:
+        try:
+            with root.locked():
+                return remove_from_closed(root.collection(name), rules, clock)
+        except StoreError:
+            if root.lock_holder() is None:
+                raise
+        removed = _request(root, name, rules, clock)
+        if removed is not None:
+            return removed
 
-    def is_lost(file: str, offset: int, _length: int) -> bool:
-        return (file, offset) in places
 
-    with ExitStack() as stack:
-        for folder in root.collection(name).cells():
-            frontier = FrontierCell(folder.frontier)
-            stack.callback(frontier.close)
-            urls = [each.row_key for each in all_urls(frontier) if matches(each.url)]
-            with frontier.transaction():
-                gone: dict[int, list[FoundUrl]] = {}
-                for row_key in urls:
-                    for host, key in forget_page(frontier, row_key):
-                        gone.setdefault(cell_number(host), []).append(in_link_counts.removed_link(host, key))
-                frontier.add_links(gone.pop(folder.number, []), clock.now_s())
-                for to_cell, links in gone.items():
-                    mail.post(frontier, to_cell, links)
-                result.pages_again += forget_lost(frontier, is_lost, clock.now_s())[0]
-                own = found.get(folder.number, {})
-                plan_erasures(frontier, ((file, each) for file in own for each in own[file]), "removal")
-            result.urls += len(urls)
+def _request(root: Root, name: str, rules: Sequence[str], clock: Clock) -> RemovedPages | None:
+    """Request a removal of the crawler that runs; return None if it ends before it has answered."""
+    until = clock.ticks_s() + ANSWER_TIMEOUT_S
+    with Inbox(root.control) as inbox:
+        number = inbox.send(name, RemovePages(tuple(rules)), clock.now_s())
+        while (request := inbox.get(number)) is not None and request.done_s is None:
+            if root.lock_holder() is None:
+                return None
+            if clock.ticks_s() > until:
+                raise StoreError(
+                    f"process {root.lock_holder()}, which uses {root.path}, has not removed the pages in time; check"
+                    " whether it is stopped, and run the command again"
+                )
+            time.sleep(POLL_S)
+    answer = None if request is None else request.answer
+    if answer is not None and answer.error:
+        raise StoreError(decoded(answer.error))
+    return None if answer is None else answer.removed
 
 
 def _forget_subscriptions(root: Root, name: str, matches: Matches, result: RemovalResult) -> None:
@@ -207,7 +188,26 @@ def _forget_subscriptions(root: Root, name: str, matches: Matches, result: Remov
         result.subscriptions, result.notices = store.forget_pages(matches)
 
 
-async def _update_index(root: Root, name: str, clock: Clock) -> None:
+def _update_index(root: Root, name: str, matches: Matches, clock: Clock) -> int:
+    """Have the pages leave the index; return how many are left in it, or all violations if no crawl runs."""
+    if not saved(root, name).config.index.enabled:
+        return 0
+    until = clock.ticks_s() + INDEX_TIMEOUT_S
+    while is_being_written(root.collection(name)) and clock.ticks_s() < until:
+        # The indexer of the crawl is at work; it commits every few seconds.
+        if not indexed_pages(root, name, matches):
+            return 0
+        time.sleep(POLL_S)
+    if is_being_written(root.collection(name)):
+        return indexed_pages(root, name, matches)
+    with indexing_lock(root, name):
+        asyncio.run(_finish_index(root, name, clock))
+    if root.lock_holder() is not None:  # a crawl has new pages, which an audit would miss
+        return indexed_pages(root, name, matches)
+    return audit(root, name, AuditKind.INDEX, clock).violations
+
+
+async def _finish_index(root: Root, name: str, clock: Clock) -> None:
     following = CollectionFollower(root, name, clock)
     try:
         await following.finish()

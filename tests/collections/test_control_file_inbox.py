@@ -18,6 +18,7 @@ from teia.collections.control_file import (
     GiveCommand,
     Inbox,
     JudgeHubCall,
+    RemovePages,
     RequestAnswer,
     RequestBody,
     RunBulkAction,
@@ -35,6 +36,7 @@ BODIES: list[RequestBody] = [
     RunBulkAction("00ff", BulkSelection(BulkAction.DROP, "a.test", contains="ü", depth=3)),
     FetchRobots("http://a.test"),
     JudgeHubCall("00ff", HubCall("key", signature="sha256=00", body=b"\x00\xff")),
+    RemovePages(("host:a.test", "url:http://a.test/é")),
 ]
 
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from teia.clock import WallClock
 from teia.collections.control_file import CrawlReports
 from teia.crawler.commit import SHRINK_EVERY_S, CommitGroup
-from teia.crawler.open_cell import CLOSE_WAIT_S, plan_erasures, stored_records
+from teia.crawler.open_cell import CLOSE_WAIT_S, ErasureStopped, finish_erasures, plan_erasures, stored_records
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.queue.ledger import Ledger
 from teia.frontier.tables.captures import captures_by_page, forget_captures
 from teia.sqlite import LOG_BYTES, log_bytes
 from teia.store.reader import ArchiveReader
 from teia.store.root import open_root
-from teia.transfer.read_all import known_urls
+from teia.transfer.read_all import audit_archives, known_urls
 from tests.crawler.offline import offline_crawl
 
 SEED = "http://a.test/"
@@ -104,3 +106,21 @@ def test_the_next_crawl_finishes_a_removal(tmp_path: Path) -> None:
     with closing(FrontierCell(folder.frontier, read_only=True)) as cell:
         assert cell.meta("erasures") is None
         assert stored_records(cell) == records - 1 == len(found) - 1, "without the first record of the file"
+
+
+def test_a_stop_ends_an_erasure_in_the_middle_of_a_file(tmp_path: Path) -> None:
+    """A stop waits 30 s for the commit thread, and a file may be so large that its erasure takes minutes."""
+    with offline_crawl(WEB, tmp_path, SEED, **ONE_CELL) as crawl:
+        crawl.run()
+    (folder,) = open_root(tmp_path / "data").collection("main").cells()
+    with closing(FrontierCell(folder.frontier)) as cell:
+        captures = {(row_key, each.time_s): each for row_key, found in captures_by_page(cell) for each in found[:1]}
+        with cell.transaction():
+            forget_captures(cell, captures)
+            plan_erasures(cell, [(each.file, each.offset) for each in captures.values()], "retention")
+        calls = count()
+        with pytest.raises(ErasureStopped):
+            finish_erasures(folder, WallClock(), cell, lambda: next(calls) > 10)
+        assert next(calls) == 12
+        assert finish_erasures(folder, WallClock(), cell).records >= len(captures)
+        assert audit_archives(open_root(tmp_path / "data"), "main").details == ()

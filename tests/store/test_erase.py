@@ -7,7 +7,7 @@ import io
 import os
 import re
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
@@ -197,3 +197,23 @@ def test_a_record_that_nothing_can_stand_for_stays(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(gzip.compress(tiny, mtime=0))
     assert erase(path, [at], "retention", NOW_S) == Erased()
+
+
+def test_a_stop_in_the_middle_of_a_file_leaves_it_as_it_was(tmp_path: Path) -> None:
+    """A removal from a file of a gigabyte would take longer than a stop may wait."""
+    path = archive(tmp_path, 4 << 20)
+    before, gone, calls = path.read_bytes(), [answers(path)[0].offset], count()
+
+    class Stop(Exception): ...
+
+    def check(at: int) -> None:
+        if next(calls) == at:
+            raise Stop
+
+    for at in (5, PAGES * 3 + 10):  # while records are read, and while the file is copied
+        calls = count()
+        with pytest.raises(Stop):
+            erase(path, gone, "retention", NOW_S, lambda at=at: check(at))
+        assert path.read_bytes() == before
+        assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert erase(path, gone, "retention", NOW_S).records == 3

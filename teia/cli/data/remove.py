@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from teia.cli.long_work import shown_work
 from teia.cli.options import AsJson, Collection, Data, open_collection
 from teia.cli.output import print_json, result_console
 from teia.cli.progress import size
@@ -35,11 +36,9 @@ def remove(
     """
     root, name = open_collection(data, collection)
     clock = WallClock()
-    if dry_run:
-        done = remove_pages(root, name, targets, reason, clock, dry_run=True)
-    else:
-        with root.locked():
-            done = remove_pages(root, name, targets, reason, clock, dry_run=False)
+    with shown_work("reading the archive", 0):
+        done = remove_pages(root, name, targets, reason, clock, dry_run=dry_run)
+    if not dry_run:
         _log(root.path / "web.sqlite", clock, done)
     if as_json:
         print_json({**asdict(done), "is_proven": done.is_proven})

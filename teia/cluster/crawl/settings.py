@@ -62,10 +62,11 @@ from teia.config.load import to_toml
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import compile_settings
 from teia.crawler.running_collection import Crawl, CrawlState
+from teia.crawler.upkeep.removal import remove_from_closed
 from teia.errors import ConfigError, DiskFull, TeiaError
 from teia.frontier.rules.scope import list_of
 from teia.lib.message import Message, encoded
-from teia.records import Command, Edit
+from teia.records import Command, Edit, RemovedPages
 from teia.store.root import Root
 
 if TYPE_CHECKING:
@@ -176,6 +177,10 @@ class CommandReceiver:
 
     async def run_bulk_offline(self, name: str) -> None:
         """Leave the actions on other collections of the folder to a process that serves them."""
+
+    async def remove_offline(self, name: str, rules: tuple[str, ...]) -> RemovedPages | None:
+        """Remove pages from another collection of the folder, whose lock this process holds."""
+        return await asyncio.to_thread(remove_from_closed, self._root.collection(name), rules, self._clock)
 
     async def execute(self, name: str, command: Command) -> bool:
         """Write a command into the agreement; it is acknowledged once it is agreed on."""

@@ -29,7 +29,9 @@ from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import Wire, decode_message
 from teia.collections.poll_requests import OpenCrawl
 from teia.crawler.signals_in.websub import judge_call
+from teia.errors import UsageError
 from teia.frontier.cell.bulk import BulkSelection
+from teia.records import RemovedPages
 from teia.signals.websub import HubCall, HubVerdict
 from teia.store.root import CollectionFolder
 from teia.urls import split
@@ -139,6 +141,10 @@ class ClusterRequests:
             return None
         self._waits_for_action = self._waits_for_action or agreed.urls is None
         return agreed.urls
+
+    async def remove(self, number: int, rules: tuple[str, ...]) -> RemovedPages | None:  # noqa: ARG002
+        """Refuse: captures of a cluster are on many disks, and in snapshots."""
+        raise UsageError("pages of a cluster cannot be removed yet; block them with `teia block`")
 
     async def judge_hub_call(self, mark: str, call: HubCall) -> HubVerdict | None:
         self._calls[mark] = call

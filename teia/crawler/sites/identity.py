@@ -46,9 +46,11 @@ def remember_page(visit: ActiveVisit) -> None:
 
 
 def queue_identity_request(queue: HostQueue, item: QueuedUrl, after_pages: int) -> bool:
-    """Put the next request of a check before a URL of the host; return False if there is none to send now."""
+    """Queue the next request of a check, before or after a URL of the host; return False if none is to be sent now."""
     check = queue.identity
-    if check is None or check.is_pending or item.purpose != "page" or queue.alias_of or queue.failures:
+    if check is None or check.is_pending or queue.alias_of or queue.failures:
+        return False
+    if item.purpose != "page" and item.purpose not in IDENTITY_REQUESTS:
         return False
     if not after_pages or queue.requests < after_pages or verdict_of(check) != OPEN:
         return False

@@ -25,15 +25,12 @@ from functools import partial
 
 from teia.clock import Clock
 from teia.config.sections import RetentionSettings
-from teia.crawler.open_cell import Cell, ErasureStopped, plan_erasures
+from teia.crawler.open_cell import Cell, ErasableCell, ErasureStopped, plan_erasures
 from teia.crawler.resources import allocated_bytes
 from teia.errors import StoreError
-from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import RowKey
 from teia.frontier.tables.captures import CaptureRow, captures_by_page, forget_captures
-from teia.store.erase import Erased
 from teia.store.reader import ArchiveReader
-from teia.store.root import CellFolder
 
 DAY_S = 86_400.0
 MAX_ROUNDS = 20
@@ -67,12 +64,9 @@ class RetentionResult:
 
 
 @dataclass(slots=True)
-class RetentionCell:
-    """A cell whose captures are judged. `erase` erases the records that are planned, and returns what it erased."""
+class RetentionCell(ErasableCell):
+    """A cell whose captures are judged."""
 
-    folder: CellFolder
-    frontier: FrontierCell
-    erase: Callable[[], Erased]
     goes: dict[tuple[RowKey, float], CaptureRow] = field(default_factory=dict)
     held: set[tuple[RowKey, float]] = field(default_factory=set)
     rules: dict[tuple[RowKey, float], str] = field(default_factory=dict)
@@ -101,7 +95,7 @@ def retain_for_quota(
 ) -> RetentionResult:
     """Apply the rules to the open cells of a crawl with nothing under way; runs in the commit thread.
 
-    A stop waits for the file at hand, and leaves the others to the next start.
+    A stop leaves the file at hand and the others to the next start.
     """
     result = RetentionResult(name, quota_bytes=settings.quota_bytes, is_dry_run=False)
     judged = [RetentionCell(cell.folder, cell.frontier, partial(cell.erase_planned, is_stopping)) for cell in cells]

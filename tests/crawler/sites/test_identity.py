@@ -99,6 +99,15 @@ def test_a_page_that_the_settings_exclude_meanwhile_is_not_requested_under_anoth
         assert refusal[0] == Outcome.OUT_OF_SCOPE
 
 
+def test_a_host_is_compared_also_if_its_last_url_was_requested_before_its_first_page_was_read(tmp_path: Path) -> None:
+    """It depended on the load whether such a host was compared at all."""
+    others = {"leading.test": redirect("/mobile"), "showing.test": SECRET}
+    web = ScriptedWeb({host: {"/": by_agent(html(), other)} for host, other in others.items()})
+    crawled = crawl_web(web, tmp_path, *(f"{host}/" for host in others), sites__identity_after_pages=1)
+    with open_source(open_root(crawled.data), "main") as source:
+        assert {row.host for row in identities(source).rows} == set(others)
+
+
 def test_what_is_kept_is_what_the_server_shows_to_us(crawled: Crawled) -> None:
     assert "showing.test/secret" not in crawled.requested(), "links of the other answer are not followed"
     outcomes = crawled.outcomes()
