@@ -24,6 +24,7 @@ from teia.lib.message import Message
 from teia.records import Outcome
 from teia.urls import host_of
 from teia.views.hosts import HostTable
+from teia.views.reports.outcomes import outcome_words
 
 NEAR_LOW = 2.0
 """A disk causes an alert when it has less than so many times the room at which fetching pauses."""
@@ -108,7 +109,8 @@ def _account_alerts(account: Mapping[str, Any]) -> list[Alert]:
         found.append(Alert("no_host", message, 85.0, host))
     if seeds:
         number = "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
-        message = f"{number} could not be fetched: {seeds[0]}"
+        url, outcome, why = failed_seed(seeds[0])
+        message = f"{number} could not be fetched: {url}: {outcome_words(outcome)}{why and f' ({why})'}"
         found.append(Alert("seeds", message, 60.0, value=len(seeds), detail=seeds[0]))
     fresh = account.get("freshness") or {}
     is_known = fresh.get("visited_again", 0) >= MIN_REVISITED
@@ -123,14 +125,21 @@ def _failed_seeds(account: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Return the seeds that could not be fetched, and the hosts of those without an address."""
     seeds, hosts = list[str](), dict[str, None]()
     for text in account.get("failed_seeds") or ():
-        url, _, why = text.partition(": ")
+        url, outcome, why = failed_seed(text)
         # A time-out of the name servers says nothing about the name.
         is_temporary = any(failure in why for failure in Failure if failure.is_temporary)
-        if why.partition(" ")[0] == Outcome.DNS and not is_temporary:
+        if outcome == Outcome.DNS and not is_temporary:
             hosts[host_of(url)] = None
         else:
             seeds.append(text)
     return seeds, list(hosts)
+
+
+def failed_seed(text: str) -> tuple[str, str, str]:
+    """Split a failed seed of an account, such as `http://x.test/: dns (no such name)`: URL, outcome, reason."""
+    url, _, rest = text.partition(": ")
+    outcome, _, why = rest.partition(" (")
+    return url, outcome, why.removesuffix(")")
 
 
 def _index_alerts(account: Mapping[str, Any]) -> list[Alert]:

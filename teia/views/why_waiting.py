@@ -19,6 +19,7 @@ from teia.frontier.traps.url_shapes import trap_of
 from teia.lib.message import Message, decoded, joined, plain
 from teia.records import Outcome
 from teia.urls import site_of, slot_of
+from teia.views.reports.outcomes import outcome_words
 
 MAX_COUNTED_AHEAD = 100_000
 
@@ -45,10 +46,12 @@ def why_waiting(lookup: Lookup, entry: UrlEntry, now_s: float) -> str | None:
             return _left_out(lookup, entry) or Message("it was out of scope; the next crawl checks it again")
         if entry.outcome == Outcome.TRAP and (of_pattern := _suspicion(lookup, entry)):
             return Message("it looks like a trap: {why}", why=of_pattern)
-        return _EXCLUDED.get(Outcome(entry.outcome), entry.outcome)
+        return _EXCLUDED.get(Outcome(entry.outcome), outcome_words(entry.outcome))
     if entry.state == "failed":
         tries = RETRY_RULES[entry.outcome].tries if entry.outcome in RETRY_RULES else 1
-        return Message("failed ({outcome}), {times}; no more retries", outcome=entry.outcome, times=_times(tries))
+        return Message(
+            "failed ({outcome}), {times}; no more retries", outcome=outcome_words(entry.outcome), times=_times(tries)
+        )
     left_out = _left_out(lookup, entry)
     if left_out:
         return Message("{why}; it will not be fetched", why=left_out)
@@ -104,7 +107,7 @@ def _retry(entry: UrlEntry, now_s: float) -> str:
     if entry.lane != LANE_DUE or not entry.failures:
         return ""
     due_s = entry.rank / 1000
-    failed: dict[str, str] = {"times": _times(entry.failures), "outcome": entry.outcome}
+    failed: dict[str, str] = {"times": _times(entry.failures), "outcome": outcome_words(entry.outcome)}
     if due_s <= now_s:
         return Message("failed {times} ({outcome}), next attempt due", **failed)
     return Message("failed {times} ({outcome}), next attempt at {time}", **failed, time=iso_utc(due_s))
@@ -129,11 +132,7 @@ def _delay(lookup: Lookup, entry: UrlEntry, now_s: float) -> str:
 
 def _queued_last(lookup: Lookup, entry: UrlEntry) -> str:
     """Explain why a URL waits behind everything else of its host; empty if it does not."""
-    return (
-        Message("it may be a trap and is queued last: {why}", why=_suspicion(lookup, entry))
-        if entry.lane == LANE_LATER
-        else ""
-    )
+    return Message("queued last on its host: {why}", why=_suspicion(lookup, entry)) if entry.lane == LANE_LATER else ""
 
 
 def _suspicion(lookup: Lookup, entry: UrlEntry) -> str:

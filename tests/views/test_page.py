@@ -107,7 +107,7 @@ def test_a_waiting_url_says_how_many_are_before_it_and_when_the_delay_of_its_hos
     in_frontier(copied, urls[0], sql, int(soon_s * 1000), key_of(urls[0]))
     waiting = view(copied, urls[0])
     assert waiting.next_due == iso_utc(int(soon_s * 1000) / 1000)
-    assert (waiting.why_waiting or "").startswith("failed 2 times (timeout), next attempt at")
+    assert (waiting.why_waiting or "").startswith("failed 2 times (timed out), next attempt at")
     in_frontier(copied, urls[0], "UPDATE hosts SET parked = 'asks for 7200 s of rest' WHERE name = ?", host)
     assert "its host is parked: asks for 7200 s of rest" in (view(copied, urls[0]).why_waiting or "")
 

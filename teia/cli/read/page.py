@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from teia.views.page import PageSignal, PageView, find_entry, page_view
 from teia.views.trace import TraceStep, trace
 
 SHOWN = 10
+_INSTANT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z")
 Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the page.")]
 
 
@@ -40,8 +42,8 @@ def _show(view: PageView) -> None:
         "title": view.title,
         "canonical": view.canonical if view.canonical != view.url else None,
         "state": f"{view.state}{f', {view.outcome}' if view.outcome else ''}",
-        "not fetched yet": view.why_waiting,
-        "next visit": view.next_due,
+        "not fetched yet": _readable(view.why_waiting),
+        "next visit": _readable(view.next_due),
         "depth": f"{view.depth} (links from a seed)",
         "type": view.type,
         "language": view.lang,
@@ -55,8 +57,8 @@ def _show(view: PageView) -> None:
     _list(f"visits: {len(view.versions)}", [_version(view, number) for number in range(len(view.versions))][-SHOWN:])
     if view.signals:
         _list("signals", [_signal(each) for each in view.signals])
-    _list(f"outgoing links: {len(view.links_out)}", view.links_out[:SHOWN])
-    _list(f"incoming links: {len(view.links_in)} listed, {view.in_links:,} in total", view.links_in[:SHOWN])
+    _list(_first(f"outgoing links: {len(view.links_out):,}", len(view.links_out)), view.links_out[:SHOWN])
+    _list(_first(f"incoming links: {view.in_links:,}", view.in_links), view.links_in[:SHOWN])
     if view.note:
         console.print(view.note, markup=False)
 
@@ -64,12 +66,12 @@ def _show(view: PageView) -> None:
 def _version(view: PageView, number: int) -> str:
     version = view.versions[number]
     changed = {None: "", True: "changed", False: "unchanged"}[version.changed]
-    return f"{version.time}  {version.outcome}  {(version.digest or '')[:12]}  {changed}".rstrip()
+    return f"{_readable(version.time)}  {version.outcome}  {(version.digest or '')[:12]}  {changed}".rstrip()
 
 
 def _signal(each: PageSignal) -> str:
     news = "not visited since" if each.is_news else "visited since"
-    return f"{each.kind}  reports a change at {each.changed}, {news}; reliability {each.weight:.2f}"
+    return f"{each.kind}  reports a change at {_readable(each.changed)}, {news}; reliability {each.weight:.2f}"
 
 
 def _list(title: str, lines: list[str] | tuple[str, ...]) -> None:
@@ -77,6 +79,16 @@ def _list(title: str, lines: list[str] | tuple[str, ...]) -> None:
     console.print(title)
     for line in lines:
         console.print(f"  {line}", markup=False, soft_wrap=True)
+
+
+def _first(title: str, number: int) -> str:
+    """Say that a list shows its first lines only."""
+    return f"{title}, the first {SHOWN}:" if number > SHOWN else title
+
+
+def _readable(text: str | None) -> str:
+    """Show the instants of a text to the second; the JSON has the microseconds."""
+    return _INSTANT.sub(r"\1 \2 UTC", text or "")
 
 
 def _plain(text: str) -> str:

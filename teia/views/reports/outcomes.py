@@ -100,3 +100,8 @@ def describe_outcome(outcome: str) -> str:
         return f"HTTP: {HTTPStatus(int(outcome)).phrase}"
     except ValueError:
         return "HTTP: unregistered status"
+
+
+def outcome_words(outcome: str) -> str:
+    """Return an outcome as a sentence names it: our own in words, an HTTP status as its number."""
+    return outcome if outcome.isdigit() else describe_outcome(outcome) or outcome

@@ -30,8 +30,11 @@ from teia.config.extensions import extension_names
 from teia.config.sections import ORDERS
 from teia.lib.language_names import language_name
 from teia.lib.message import Message, begins_with_name, decoded, encoded
+from teia.records import Outcome
 from teia.version import __version__
+from teia.views.alerts import failed_seed
 from teia.views.reports.catalogue import unit_of
+from teia.views.reports.outcomes import outcome_words
 from teia.web.access.roles import Role, TokenScope
 from teia.web.background.lab import findings
 from teia.web.charts.charts import Bar, BarPart, Charts, Line, points_from, stacks_from
@@ -79,6 +82,8 @@ class Renderer:
             "since": pass_context(partial(_since, locale, self._clock)),
             "breakable": breakable,
             "language_name": partial(language_name, is_portuguese=locale.tag.startswith("pt")),
+            "failed_seed": failed_seed,
+            "outcome": lambda outcome: translator.translate(outcome_words(outcome or "")),
             "shown_url": shown_url,
             "translate": translator.translate,
             "translate_sentence": pass_context(partial(_sentence, locale, translator)),
@@ -94,6 +99,8 @@ class Renderer:
             "points_from": points_from,
             "stacks_from": stacks_from,
         }
+        words = {outcome.value: translator.translate(outcome_words(outcome)) for outcome in Outcome}
+        environment.globals |= {"outcome_words": words}
         orders = (*ORDERS, *extension_names(extensions.ORDERS))
         environment.globals |= {"unit_of": unit_of, "zones": zones, "orders": orders, "findings": findings}
         environment.globals["figure"] = lambda name: translator.translate(FIGURES[name].label)

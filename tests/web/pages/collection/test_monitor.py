@@ -109,6 +109,22 @@ def test_what_needs_a_person_is_on_the_page(web: Web, running: CrawlReports) -> 
     assert "/c/main/frontier/bulk?deed=retry&amp;host=exmaple.test" in page
 
 
+def test_a_seed_that_failed_is_explained_in_words(web: Web, running: CrawlReports) -> None:
+    """A newcomer read `blocked_address` in an alert, in both languages."""
+    run = running.running_crawl("main")
+    assert run is not None
+    seeds = ["http://127.0.0.1/: blocked_address (127.0.0.1 is loopback)"]
+    running.write_account("main", {**run.account, "failed_seeds": seeds}, web.installation.clock.now_s())
+    client = web.client(Role.OPERATOR)
+    message = client.get("/api/v1/c/main/status").json()["needs"][0]["message"]
+    assert message.endswith("http://127.0.0.1/: address blocked by the address guard (127.0.0.1 is loopback)")
+    for language, words in (("en", "address blocked by the address guard"), ("pt-BR", "bloqueado")):
+        page = client.get("/c/main", headers={"accept-language": language}).text
+        alert = text_of(page[page.index('<ul class="needs">') :]).partition("Dismiss")[0]
+        assert words in alert
+        assert "blocked_address" not in alert
+
+
 def test_the_bounds_of_freshness_move_with_the_estimate(web: Web, running: CrawlReports) -> None:
     """UX 2.9: they stand together, also on a page that has been open for an hour."""
     message = {"pages": 900, "visited_again": 800, "fresh": 0.9, "fresh_error": 0.01, "best": 0.85, "possible": 0.93}
