@@ -80,7 +80,7 @@ async def supervise(
                 for at in range(1, nodes + 1):
                     processes[f"node-{at}"] = _start_node(folder, f"node-{at}", collection, nats, session_s)
                 pids = {name: process.pid for name, process in processes.items()}
-                made = LocalCluster(os.getpid(), collection, nats.urls, str(nats.key), pids)
+                made = LocalCluster(os.getpid(), collection, nats.urls, str(nats.key.resolve()), pids)
                 write_private(state, json.dumps(asdict(made)).encode())
                 report(f"{nodes} nodes, NATS at {', '.join(nats.urls)}")
                 await stop_requested.wait()

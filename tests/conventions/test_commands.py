@@ -1,4 +1,4 @@
-"""Every command of the documents is run: here, against a small site on loopback, or by the test that is named here."""
+"""Every command of the documents is run, against a small site on loopback; experiments in small."""
 
 from __future__ import annotations
 
@@ -25,20 +25,11 @@ from tests.waiting import until
 from .test_docs import command_lines
 from .tree import ROOT, documents
 
-ELSEWHERE = {
-    "bench search": "tests/bench/test_search.py",
-    "cluster copy": "tests/cluster/cells/test_copy_all.py",
-    "cluster down": "tests/cluster/test_local.py",
-    "cluster split": "tests/cluster/cells/test_split_nodes.py",
-    "cluster status": "tests/cluster/test_local.py",
-    "cluster up": "tests/cluster/test_local.py",
-    "lab reproduce": "tests/lab/reproduce/test_runner.py",
-    "node": "tests/cluster/test_node.py",
-    "report freshness --data all": "tests/cluster/cells/test_copy_all.py",
-    "report hosts --data all": "tests/cluster/cells/test_copy_all.py",
-    "search orçamento 2026 --nats": "tests/cluster/search/test_search_nodes.py",
-}
-"""Commands that need a cluster or hours, with the tests that run them."""
+CLUSTER = ("cluster", "node", "search orçamento 2026 --nats", "report freshness --data all", "report hosts --data all")
+"""Commands on several machines, which test_cluster_commands.py runs."""
+
+LONG = {"bench search": ["--pages", "2000"], "lab reproduce": ["--quick"]}
+"""Commands that take hours, and what makes them smaller."""
 
 STAY = (
     "serve",
@@ -79,15 +70,18 @@ def described() -> list[tuple[str, list[list[str]]]]:
     return [(name, lines) for name, lines in found if lines]
 
 
-def is_elsewhere(words: list[str]) -> bool:
-    return any(" ".join(words).startswith(each) for each in ELSEWHERE)
+def is_of_cluster(words: list[str]) -> bool:
+    return " ".join(words).startswith(CLUSTER)
 
 
-def test_commands_that_are_not_run_here_are_run_by_a_test() -> None:
+def is_long(words: list[str]) -> bool:
+    return " ".join(words).startswith(tuple(LONG))
+
+
+def test_every_kind_of_command_that_is_named_here_is_in_a_document() -> None:
     lines = [" ".join(words) for _, section in described() for words in section]
     assert len(lines) > 80
-    for each, test in ELSEWHERE.items():
-        assert (ROOT / test).exists(), test
+    for each in (*CLUSTER, *LONG, *STAY):
         assert any(line.startswith(each) for line in lines), f"{each}: no document has it any more"
 
 
@@ -126,7 +120,7 @@ class Reader:
     """A reader who types the commands of a document in an empty folder."""
 
     def __init__(self, folder: Path, site: str) -> None:
-        self._folder, self._site = folder, site
+        self.folder, self._site = folder, site
         packages = folder.parent / "packages"
         self._environ = {
             **os.environ,
@@ -150,17 +144,17 @@ class Reader:
         to = Path(words[-1]) if words[-2:-1] == (">",) else None
         command = [sys.executable, "-m", "teia", *(words if to is None else words[:-2])]
         done = subprocess.run(
-            command, cwd=self._folder, env=self._environ, capture_output=True, text=True, timeout=300, check=False
+            command, cwd=self.folder, env=self._environ, capture_output=True, text=True, timeout=900, check=False
         )
         if to is not None:
-            (self._folder / to.name).write_text(done.stdout, "utf-8")
+            (self.folder / to.name).write_text(done.stdout, "utf-8")
         return done
 
     def start_and_stop(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Start a command that stays, wait until it says something, and stop it."""
-        output, command = self._folder / "output", [sys.executable, "-m", "teia", *words]
+        output, command = self.folder / "output", [sys.executable, "-m", "teia", *words]
         with output.open("w") as file:
-            process = subprocess.Popen(command, cwd=self._folder, env=self._environ, stdout=file, stderr=file)
+            process = subprocess.Popen(command, cwd=self.folder, env=self._environ, stdout=file, stderr=file)
         try:
             until(
                 lambda: process.poll() is not None or is_ready(output.read_text("utf-8"), words[0]),
@@ -195,7 +189,7 @@ def test_every_command_of_the_documents_works(tmp_path: Path) -> None:
             made = maker.run(*words, "--data", "archive")
             assert made.returncode == 0, made.stderr
         for number, (document, section) in enumerate(described()):
-            lines = [line for line in section if not is_elsewhere(line)]
+            lines = [line for line in section if not is_of_cluster(line) and not is_long(line)]
             folder = tmp_path / f"section{number}"
             folder.mkdir()
             reader = Reader(folder, site)
@@ -209,3 +203,13 @@ def test_every_command_of_the_documents_works(tmp_path: Path) -> None:
                     said = f"{done.stdout}{done.stderr}"[-600:]
                     failed.append(f"{document}: teia {' '.join(words)}: status {done.returncode}\n{said}")
     assert not failed, "\n\n".join(failed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_200)
+def test_every_long_command_of_the_documents_works_in_small(tmp_path: Path) -> None:
+    reader = Reader(tmp_path, "http://127.0.0.1:9/")
+    for line in [line for _, section in described() for line in section if is_long(line)]:
+        smaller = next(flags for name, flags in LONG.items() if " ".join(line).startswith(name))
+        done = reader.run(*line, *([] if smaller[-1] in line else smaller))
+        assert done.returncode == 0, f"teia {' '.join(line)}: {done.stderr[-600:]}"
