@@ -58,7 +58,7 @@ _LANGUAGE_NAMES = {folded(name): code for code, names in LANGUAGE_NAMES.items() 
 _SWITCHES = {"on": True, "yes": True, "sim": True, "off": False, "no": False, "nao": False}
 _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "m": 30 * 24, "y": 365 * 24}
 
-_HOST = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
+_HOST = re.compile(r"[a-z0-9_-][a-z0-9._-]*|\[[0-9a-f:.]+\]")
 _LANGUAGE_TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9_-]*)?")
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*")
 _DATE = re.compile(r"([0-9]{4})(?:[-/]([0-9]{1,2})(?:[-/]([0-9]{1,2}))?)?")
