@@ -3,9 +3,10 @@
 A new file is written whole: its tables are created in memory once, and that image is linked to the file's name. So
 there is no half-made database; four cells cost two syncs each instead of ten, and the DDL is parsed once.
 
-`user_version` is the version of a file's tables; another one is refused. Only the version before is accepted where all
-that changed since are names (`Schema.renamed`): a writer migrates the file and keeps a copy of it (`back_up`), a reader
-sees the new names as views.
+`user_version` is the version of a file's tables; another one is refused. The version before is accepted where all that
+changed since are names (`Schema.renamed`), and those from `Schema.oldest` on, which lack tables and columns too. A
+writer migrates the file and keeps a copy of it (`back_up`). A reader sees the new names as views, or a migrated copy
+in memory.
 
 Errors of SQLite are translated by its result codes, never by its texts: a full disk may be tried again later
 (`DiskFull`), a file that is no database or has a broken page is named (`CorruptFile`), everything else is a
@@ -77,11 +78,16 @@ class Schema:
     mode: int = PUBLIC
     added_columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By table: present columns that older files of its version may lack, with their definitions."""
+    oldest: int = 0
+    """Oldest version that can be completed: it has no other tables and columns than the version before."""
+    filled: Mapping[int, str] = field(default_factory=dict)
+    """By such a version: the script that fills its new tables and columns, before triggers are created."""
 
     @property
     def readable(self) -> set[int]:
         """Versions that can be opened."""
-        return {self.version, self.version - 1} if self.renamed else {self.version}
+        before = self.version - 1 if self.renamed else self.version
+        return {self.version, before, *range(self.oldest or before, before)}
 
 
 def open_database(
@@ -102,7 +108,7 @@ def open_database(
             version = _check_version(path, db, schema)
             if version != schema.version:
                 back_up(db, copy_before(path, version), schema.mode)
-                rename_tables(db, schema.renamed, schema.version)
+                _migrate(db, schema, version)
             for table, columns in schema.added_columns.items():
                 _add_columns(db, table, columns)
             db.executescript(schema.added)
@@ -160,6 +166,34 @@ def rename_tables(db: sqlite3.Connection, renamed: Renamed, version: int) -> Non
         if found and name != table:
             script.append(f'ALTER TABLE "{table}" RENAME TO "{name}";')
     _run_to_version(db, " ".join(script), version)
+
+
+def _migrate(db: sqlite3.Connection, schema: Schema, version: int) -> None:
+    """Make a file of an earlier version one of the present version."""
+    if version == schema.version - 1:
+        rename_tables(db, schema.renamed, schema.version)
+        return
+    rename_tables(db, schema.renamed, version)
+    _run_to_version(db, " ".join(_missing_parts(db, schema, version)), schema.version)
+
+
+def _missing_parts(db: sqlite3.Connection, schema: Schema, version: int) -> Iterator[str]:
+    """Yield the statements that give a file with the present names all that it lacks of the present version."""
+    found = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+    with closing(sqlite3.connect(":memory:")) as present:
+        present.executescript(schema.ddl)
+        made = present.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+        for kind, name, sql in made:
+            if kind == "table" and name not in found:
+                yield f"{sql};"
+            elif kind == "table":
+                columns = set(_columns(db, name))
+                for _, column, of_type, is_needed, default, _ in present.execute(f'PRAGMA table_info("{name}")'):
+                    if column not in columns:
+                        rule = f"NOT NULL DEFAULT {default}" if is_needed else ""
+                        yield f'ALTER TABLE "{name}" ADD COLUMN "{column}" {of_type} {rule};'
+        yield schema.filled.get(version, "")
+        yield from (f"{sql};" for kind, name, sql in made if kind != "table" and name not in found)
 
 
 _INDEXES = "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL"
@@ -255,12 +289,26 @@ def open_to_read(path: Path, schema: Schema) -> sqlite3.Connection:
         name = f"file:{quote(str(path))}?mode=ro"
         db = sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False, factory=_Reader)
         try:
-            if _check_version(path, db, schema) != schema.version:
+            version = _check_version(path, db, schema)
+            if version < schema.version - 1:
+                return _migrated_copy(db, schema, version)
+            if version != schema.version:
                 db.show_present_names(schema.renamed)
         except BaseException:
             db.close()
             raise
     return db
+
+
+def _migrated_copy(db: sqlite3.Connection, schema: Schema, version: int) -> sqlite3.Connection:
+    """Return a copy in memory of an old file, migrated, and close the file: readers change no file."""
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    with closing(db):
+        db.backup(copy)
+    _migrate(copy, schema, version)
+    copy.executescript(schema.added)
+    copy.execute("PRAGMA query_only = ON")
+    return copy
 
 
 class _Reader(sqlite3.Connection):

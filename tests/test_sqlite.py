@@ -350,3 +350,28 @@ def columns(db: sqlite3.Connection) -> set[tuple[str, str, str]]:
     """Return (kind, table, column) of a whole file, indexes included."""
     sql = "SELECT m.type, m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c"
     return set(db.execute(sql).fetchall() + db.execute("SELECT type, tbl_name, name FROM sqlite_master").fetchall())
+
+
+GROWN = Schema(
+    3, "CREATE TABLE named (a INTEGER, b INTEGER NOT NULL DEFAULT 7); CREATE TABLE more (x);",
+    renamed={"before": ("named", {})}, oldest=1, filled={1: "UPDATE named SET b = 9;"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("crashed", ["", "ALTER TABLE before RENAME TO named;"], ids=["whole", "after a crash"])
+def test_a_file_that_lacks_tables_and_columns_is_completed(tmp_path: Path, crashed: str) -> None:
+    path = tmp_path / "old.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("CREATE TABLE before (a INTEGER); INSERT INTO before VALUES (1); PRAGMA user_version = 1;")
+        db.executescript(crashed)
+    untouched = path.read_bytes()
+    with closing(open_to_read(path, GROWN)) as db:
+        assert db.execute("SELECT a, b FROM named").fetchall() == [(1, 9)]
+        assert db.execute("SELECT * FROM more").fetchall() == []
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            db.execute("DELETE FROM named")
+    assert path.read_bytes() == untouched
+    with closing(open_database(path, GROWN)) as db:
+        assert db.execute("SELECT a, b FROM named").fetchall() == [(1, 9)]
+        assert db.execute("PRAGMA user_version").fetchone() == (3,)
+    assert copy_before(path, 1).exists()

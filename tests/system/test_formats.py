@@ -2,7 +2,6 @@
 
 Each archive of folders/ has a data folder and `urls.jsonl`, the `teia export urls` of the version that made it: a crawl
 that was stopped after seven pages, with a redirect, a missing page, a page that robots.txt excludes, and queued URLs.
-Formats 1 and 2 of the frontier came before any release; their way is an export, which is in their archives too.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from teia.cli.main import application
 from teia.frontier.cell.schema import VERSION
 
 FOLDERS = Path(__file__).with_name("folders")
-OPENED = {"format-3-first": 3, "format-3-last": 3, "format-4-index-2": 4}
-REFUSED = {"format-1": 1, "format-2": 2}
+OPENED = {"format-1": 1, "format-2": 2, "format-3-first": 3, "format-3-last": 3, "format-4-index-2": 4}
 SEED = "http://127.0.0.1:8933/"
 COMPARED = ("state", "outcome", "depth", "visits", "changes", "last_visit", "digest", "in_links")
 
@@ -55,8 +53,8 @@ def frontier_version(data: Path) -> int:
 
 
 def test_every_earlier_format_has_its_folder() -> None:
-    assert {path.name.removesuffix(".tar.xz") for path in FOLDERS.iterdir()} == {*OPENED, *REFUSED}
-    assert {*OPENED.values(), *REFUSED.values(), VERSION} == set(range(1, VERSION + 1))
+    assert {path.name.removesuffix(".tar.xz") for path in FOLDERS.iterdir()} == {*OPENED}
+    assert {*OPENED.values(), VERSION} == set(range(1, VERSION + 1))
 
 
 @pytest.mark.parametrize("name", OPENED)
@@ -75,20 +73,3 @@ def test_a_folder_of_an_earlier_format_is_upgraded_without_a_loss(name: str, tmp
     assert json.loads(teia("audit", "archive", "--data", str(data), "--json"))["violations"] == 0
     copy = data / f"main/cells/00/frontier.sqlite.v{OPENED[name]}"
     assert copy.exists() == (OPENED[name] != VERSION), "what is migrated is copied first"
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_format_before_the_first_release_is_refused_and_its_export_is_imported(name: str, tmp_path: Path) -> None:
-    data, before = extracted(name, tmp_path)
-    as_it_was = {path: path.read_bytes() for path in data.rglob("*.sqlite")}
-    refused = invoke("rebuild", "index", "--data", str(data))
-    assert refused.exit_code != 0
-    assert f"format {REFUSED[name]}, but this version reads {VERSION}; export the collection" in str(refused.exception)
-    assert {path: path.read_bytes() for path in data.rglob("*.sqlite")} == as_it_was
-    teia("import", "warc", str(tmp_path / "export.warc.gz"), "--data", str(tmp_path / "new"))
-    after = by_url(teia("export", "urls", "--data", str(tmp_path / "new")))
-    assert after.keys() == before.keys()
-    visited = {url: row for url, row in before.items() if row["digest"]}
-    assert len(visited) == 8
-    for url, row in visited.items():
-        assert (after[url]["digest"], after[url]["outcome"]) == (row["digest"], row["outcome"]), url

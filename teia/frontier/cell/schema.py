@@ -3,7 +3,7 @@
 The slot leads every key, so that splitting a cell is copying a range. A host's rows lie together, a URL is found by
 the 64-bit hash of its text. `tail` is the part of a URL after the host, with an `s` before it for https, so that
 the name is stored once. Times are Unix seconds. `user_version` is the version of this file. Version 3 differs in names
-alone (`RENAMED`) and is migrated when it is opened; any other is refused.
+alone (`RENAMED`), versions 1 and 2 lack tables and columns; they are migrated when they are opened.
 
     urls    every URL ever seen: its depth, number of in-links, sources (`found_by`, the bits BY_…) and state
     queue   the queued URLs, four lanes a host: NEW by the collection's order, DUE by time (retries), LATER for
@@ -256,4 +256,18 @@ PRAGMAS = (
     "PRAGMA busy_timeout = 10000",
 )
 
-SCHEMA = Schema(VERSION, DDL, PRAGMAS, TABLES + OUTLINKS + RENDER_TABLES, RENAMED)
+NUMBERED_CHANGES = f"""
+UPDATE pages SET is_gone = 1 WHERE EXISTS (
+    SELECT 1 FROM urls AS u WHERE u.slot = pages.slot AND u.host_id = pages.host_id AND u.key = pages.key
+    AND u.state IN ({STATE_FAILED}, {STATE_EXCLUDED})
+);
+UPDATE pages SET change = numbered.number FROM (
+    SELECT slot, host_id, key, row_number() OVER (ORDER BY last_change_s, key) AS number FROM pages
+) AS numbered WHERE (pages.slot, pages.host_id, pages.key) = (numbered.slot, numbered.host_id, numbered.key);
+INSERT INTO meta SELECT 'changes', count(*) FROM pages;
+"""  # noqa: S608  # only our own numbers
+"""What the triggers would have written; version 1 had no search index, and so neither triggers nor their columns."""
+
+SCHEMA = Schema(
+    VERSION, DDL, PRAGMAS, TABLES + OUTLINKS + RENDER_TABLES, RENAMED, oldest=1, filled={1: NUMBERED_CHANGES}
+)
