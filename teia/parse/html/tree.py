@@ -29,15 +29,14 @@ class TreeExtract:
     def __init__(self, tree: HTMLTree, *, want_text: bool) -> None:
         self._tree = tree
         self._want_text = want_text
-        self.elements: list[DOMNode] = list(
-            tree.document.query_selector_all(_READ_TAGS_WITH_TEXT if want_text else _READ_TAGS)
-        )
+        found = tree.document.query_selector_all(_READ_TAGS_WITH_TEXT if want_text else _READ_TAGS)
+        # Once each: an element that several selectors name is there several times.
+        self.elements: list[DOMNode] = list(dict.fromkeys(found))
         self.tags: list[str] = [element.tag for element in self.elements]
 
     @property
     def headings(self) -> list[DOMNode]:
-        # Once each: an element that several selectors name is there several times.
-        return list(dict.fromkeys(self.elements[at] for at, tag in enumerate(self.tags) if tag in _HEADINGS))
+        return [self.elements[at] for at, tag in enumerate(self.tags) if tag in _HEADINGS]
 
     @property
     def title(self) -> str:

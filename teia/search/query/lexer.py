@@ -272,12 +272,16 @@ def _joins(text: str, end: int, start: int) -> bool:
     return all(unicodedata.category(char) in {"Mn", "Mc", "Me", "Cf"} for char in between)
 
 
+_LETTER_AND_WORD = re.compile(r"[^\W\d_]-[^\W\d_]{2,}")
+
+
 def spelt_with_signs(tokens: Sequence[QueryToken]) -> tuple[str, ...]:
     """Return the wanted texts in which signs matter, as they were typed, without the punctuation around them."""
     found: dict[str, None] = {}
     for token in tokens:
         bare = token.typed.strip(_PUNCTUATION).rstrip(".")
-        # A hyphen or an apostrophe may be left out: `email` is meant, too.
-        if token.sign != "-" and WORD.sub("", bare).strip(_OPTIONAL):
+        # A hyphen or an apostrophe may be left out: `email` is meant, too. But of `f-strings` its words say little.
+        is_spelt = WORD.sub("", bare).strip(_OPTIONAL) or _LETTER_AND_WORD.fullmatch(bare)
+        if token.sign != "-" and is_spelt:
             found[bare] = None
     return tuple(found)[:MAX_SPELT]

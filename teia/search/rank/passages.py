@@ -48,9 +48,10 @@ class PassageWeights:
     line: float = 0.2
     titled_line: float = 0.4
     length: float = 0.15
-    links: float = 0.3
+    links: float = 0.5
     spelt: float = 1.0
     spelt_word: float = 3.0
+    hyphen: float = 0.2
 
 
 class Passages:
@@ -62,11 +63,7 @@ class Passages:
         words = [word for word in wanted if not is_question_word(word)] or list(wanted)
         self._highlighter = Highlighter(dict.fromkeys(words[:MAX_WORDS], 1.0))
         self._whole = self._highlighter.count
-        self._spelt = [
-            (_spelt(text), weights.spelt_word if len(words_of(text)) == 1 else weights.spelt)
-            for text in query.spelt
-            if len(text) <= MAX_SPELT_CHARS
-        ]
+        self._spelt = [(_spelt(text), self._weight_of(text)) for text in query.spelt if len(text) <= MAX_SPELT_CHARS]
         is_short = any(weight == weights.spelt_word for _, weight in self._spelt)
         self.looked_at = LOOKED_AT_FOR_SIGNS if is_short else LOOKED_AT
         """Number of the first pages whose order is decided so."""
@@ -84,6 +81,12 @@ class Passages:
         if titled == 1 and self._whole > 1 and title and not WORD.search(entry.title, 0, title[0][0]):
             factor += weights.length * log10(1 + len(entry.text) / 1000)
         return factor + self._as_spelt(text, entry.title)
+
+    def _weight_of(self, text: str) -> float:
+        """Return the weight of a text with signs: `c++` is another word without them, `node.js` is two."""
+        if len(words_of(text)) == 1:
+            return self._weights.spelt_word
+        return self._weights.spelt if WORD.sub("", text) != "-" else self._weights.hyphen
 
     def _as_spelt(self, text: str, title: str) -> float:
         """Return the addition for texts that the page has as they are spelt."""

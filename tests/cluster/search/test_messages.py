@@ -37,8 +37,11 @@ from tests.cluster.shelves import SOON_S, answering_node, gateway, make_root, se
 from tests.index.pages import page
 from tests.waiting import until
 
-SHAPES = {3: "c221747510e1a326"}
-"""By version: how everything that crosses the wire looks. Where this fails, give the wire another version."""
+SHAPES = {3: "2ef861aa1774e6af"}
+"""By version: how everything that crosses the wire looks. Where this fails, give the wire another version.
+
+Not for a field with a default at the end of an entry: either version reads what the other one sends.
+"""
 
 CARRIED = (
     NodePresence, SearchRequest, SearchReply, IndexEntry,
@@ -152,3 +155,11 @@ def test_messages_are_read_as_they_were_written() -> None:
         SearchReply(VERSION, "a", (CellOwnership(1, 2, 3),), {"cell 1": "why"}, "", b"y"),
     ):
         assert decode(encode(message), type(message)) == message
+
+
+def test_an_entry_without_the_number_of_anchors_is_read_and_one_with_it_by_older_nodes() -> None:
+    entry = page("http://a.test/", "words", "title")
+    fields = msgspec.msgpack.decode(msgspec.msgpack.encode(entry))
+    assert msgspec.convert(fields[:-1], IndexEntry) == entry
+    older = msgspec.defstruct("Older", IndexEntry.__struct_fields__[:2], array_like=True)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(entry), type=older).url == entry.url  # type: ignore[attr-defined]

@@ -63,15 +63,18 @@ def test_a_list_of_links_comes_after_the_pages_it_leads_to(tmp_path: Path) -> No
 
 
 def test_an_index_of_terms_comes_after_the_pages_it_leads_to(tmp_path: Path) -> None:
-    guide = page(f"{SITE}/strings", f"{FILLER}\nAn f-string is a literal with fields.\n{FILLER}\n{FILLER}", "Strings")
+    lines = (FILLER, "An f-string is a literal with fields.", "An f-string has fields.", "Other f-string fields.")
+    guide = page(f"{SITE}/strings", "\n".join(lines), "Strings")
     terms = [f"f-string {word}" for word in ("fields", "format", "literal", "quotes", "repr", "syntax", "width", "zip")]
     index = msgspec.structs.replace(
         page(f"{SITE}/index", "\n".join(terms), "Index"), links=(Anchor(guide.key, guide.host, terms[0]),)
     )
     counted = msgspec.structs.replace(index, anchor_count=len(terms))
     assert (link_share(index), link_share(counted)) == (pytest.approx(0.12, abs=0.02), pytest.approx(0.95, abs=0.06))
-    with searcher_over(tmp_path, counted, guide, *OTHERS) as searcher:
-        assert found(searcher, "f-string fields")[:2] == ["strings", "index"]
+    for name, pages in (("uncounted", (index, guide)), ("counted", (counted, guide))):
+        with searcher_over(tmp_path / name, *pages, *OTHERS) as searcher:
+            first = "index" if name == "uncounted" else "strings"
+            assert found(searcher, "f-string fields")[0] == first
 
 
 def test_the_order_does_not_depend_on_the_number_of_results(tmp_path: Path) -> None:
@@ -127,6 +130,15 @@ def test_texts_with_signs_are_found_as_they_are_spelt(tmp_path: Path, query: str
 def test_punctuation_around_words_is_no_spelling() -> None:
     assert parse("what is new in python 3.11?").spelt == ("3.11",)
     assert parse('(cats, dogs) "c++" -c# it’s! +.net').spelt == (".net",)
+
+
+def test_a_letter_and_a_word_are_looked_for_as_they_are_spelt() -> None:
+    """`f-strings` found a page about `pack_fstring` first, because the joined word is rare."""
+    assert parse("f-strings").spelt == ("f-strings",)
+    assert parse("well-known e-mail").spelt == ("e-mail",)
+    looked_for = Passages(parse("f-strings"), PassageWeights())
+    spelt, joined = (page(f"{SITE}/x", f"About {text}. {FILLER}") for text in ("f-strings", "pack_fstrings"))
+    assert looked_for.factor(spelt) > looked_for.factor(joined)
 
 
 def test_a_word_in_a_longer_one_or_in_a_domain_is_another_spelling() -> None:

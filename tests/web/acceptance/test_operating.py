@@ -213,6 +213,6 @@ def test_reports_and_everything_else_is_read_without_scripts(evening: Evening) -
     page.goto("/")
     page.locator(".examples a").first.click()
     page.click("text=Links & versions >> nth=0")
-    assert page.is_visible("#links-here")
+    page.wait_for_selector("#links-here")
     page.click(".headline >> text=Capture")
-    assert page.locator("iframe.copy").is_visible()
+    page.wait_for_selector("iframe.copy")
