@@ -1,16 +1,20 @@
 """Compare the crawl speed of two checkouts of teia on the same site, round by round.
 
-    python -m bench.versions ../before . --rounds 5 [--setting "default product"] [--render auto]
+    python -m bench.versions ../before . --rounds 5 [--setting "default product"] [--render auto] [--without-scripts]
 
 Each round crawls the site of `teia bench crawl` once with every setting of either checkout, in alternating order. A
-ratio is the median of the ratios within each round, so that a slow phase of the machine slows both sides of it.
+ratio is the median of the ratios within each round, so that a slow phase of the machine slows both sides of it. A site
+without scripts shows what rendering costs where nothing is rendered.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -21,6 +25,7 @@ from bench.peers.runner import TREES, Run, run_once
 from bench.peers.site import serving
 
 SETTINGS = (LINKS, ARCHIVE, PRODUCT)
+_SCRIPT = re.compile(rb"<script\b.*?</script>", re.DOTALL | re.IGNORECASE)
 
 
 def contenders_of(checkout: Path, label: str, render: str) -> list[Contender]:
@@ -39,6 +44,16 @@ def contenders_of(checkout: Path, label: str, render: str) -> list[Contender]:
     ]
 
 
+def copy_without_scripts(trees: Mapping[str, Path], folder: Path) -> dict[str, Path]:
+    """Copy the pages of a site without their scripts; return the copies."""
+    for name, tree in trees.items():
+        for path in tree.rglob("*.html"):
+            copy = folder / name / path.relative_to(tree)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(_SCRIPT.sub(b"", path.read_bytes()))
+    return {name: folder / name for name in trees}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("before", type=Path, help="checkout with a .venv, made by scripts/teia")
@@ -46,13 +61,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--setting", choices=SETTINGS, help="only this setting; all without it")
     parser.add_argument("--render", default="never", help="render.mode of the second checkout; the first has never")
+    parser.add_argument("--without-scripts", action="store_true", help="take the scripts out of all pages first")
     arguments = parser.parse_args()
     checkouts = arguments.before.resolve(), arguments.after.resolve()
     both = zip(*map(contenders_of, checkouts, ("before", "after"), ("never", arguments.render)), strict=True)
     pairs = [pair for pair in both if arguments.setting in (None, pair[0].setting)]
     only_loopback = confine()
     runs: dict[str, list[tuple[Run, Run]]] = {before.setting: [] for before, _ in pairs}
-    with tempfile.TemporaryDirectory(prefix="teia-bench-") as folder, serving(Path(folder) / "site", TREES) as site:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="teia-bench-")))
+        trees = copy_without_scripts(TREES, folder / "pages") if arguments.without_scripts else TREES
+        site = stack.enter_context(serving(folder / "site", trees))
         for number in range(arguments.rounds):
             for before, after in pairs:
                 is_swapped = bool(number % 2)
