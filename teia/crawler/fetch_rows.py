@@ -37,7 +37,7 @@ IMPORTED_RUN = -1
 """The `run` of rows from `teia import log`: requests of other crawlers, which the politeness audit skips."""
 
 ROLL_OUT_ROWS = 50_000
-"""Number of rows of a file that is written during a crawl, and the most of any file: they are in memory together."""
+"""Number of rows of a file that is written during a crawl, and the most of any file: it is in memory, in columns."""
 
 ROLL_OUT_AT_END = 5_000
 """Number of rows that are worth a file when a crawl ends; fewer stay with the frontier, where readers see them too.
@@ -155,8 +155,14 @@ def roll_out(frontier: FrontierCell, folder: Path, at_least: int = ROLL_OUT_ROWS
 def _roll_out_some(frontier: FrontierCell, folder: Path) -> None:
     from teia.store.parquet import write_parquet
 
-    rows, serial = pending_log.read(frontier, ROLL_OUT_ROWS), pending_log.next_serial(frontier)
-    write_parquet(folder, (_decode(row) for _, row in rows), serial)
+    serial, last = pending_log.next_serial(frontier), 0
+
+    def rows() -> Iterator[FetchRow]:
+        nonlocal last
+        for last, packed in pending_log.walk(frontier, ROLL_OUT_ROWS):  # noqa: B007  # it is used below
+            yield _decode(packed)
+
+    write_parquet(folder, rows(), serial)
     # The rows leave the frontier only once the file is complete.
     with frontier.transaction():
-        pending_log.delete_rolled_out(frontier, rows[-1][0], serial)
+        pending_log.delete_rolled_out(frontier, last, serial)

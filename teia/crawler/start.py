@@ -244,8 +244,9 @@ def _open_cells(folder: CollectionFolder, config: Config, clock: Clock) -> Itera
     opened = [each.result() for each in opening if each.exception() is None]
     try:
         yield [each.result() for each in opening]
-        for rolled in _run_parallel(lambda cell: roll_out(cell.frontier, cell.log_folder, ROLL_OUT_AT_END), opened):
-            rolled.result()
+        # One after the other: each needs some 50 MB for a moment, and most of it is no waiting.
+        for cell in opened:
+            roll_out(cell.frontier, cell.log_folder, ROLL_OUT_AT_END)
     finally:
         for closed in _run_parallel(Cell.close, opened):
             closed.result()

@@ -6,6 +6,7 @@
     csvtext         comma-separated values without formulas
     difference      the common parts of two sequences, in bounded time
     entry_points    functions that other processes run
+    free_memory     free memory that the allocator keeps, given back to the system
     language_names  names of languages in English and Portuguese
     simhash         64-bit fingerprints of texts that are nearly alike, their distance; a hash that ignores numbers
     launch          program that gives another one its limits, and its end with its parent

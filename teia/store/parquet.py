@@ -124,6 +124,9 @@ def write_parquet(folder: Path, rows: Iterable[Sequence[Any]], serial: int) -> P
     table = pa.concat_tables([SCHEMA.empty_table(), *map(table_of, parts)])
     with replacing(path) as file:
         pq.write_table(table, file, compression="zstd", use_dictionary=True, write_statistics=True)
+    # Arrow would keep some 50 MB for the next file, which comes after 50,000 requests of a cell.
+    del table
+    pa.default_memory_pool().release_unused()
     return path
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -114,6 +116,48 @@ def test_rows_of_a_file_are_not_in_memory_together(tmp_path: Path, monkeypatch: 
     path = parquet.write_parquet(tmp_path, (read.append(number) or row(number) for number in range(10)), 1)
     assert converted == [4, 8, 10], "rows are read only once those before them are in columns"
     assert parquet.pq.read_table(path)["url"].to_pylist() == [row(number).url for number in range(10)]
+
+
+def test_waiting_rows_are_read_as_they_are_written(
+    cell: FrontierCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of a file were read into a list first: 50,000 of them, some 20 MB, in each of four cells at a time."""
+    decoded, converted, decode, table_of = list[bytes](), list[int](), fetch_rows._decode, parquet.table_of
+    monkeypatch.setattr(parquet, "ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(fetch_rows, "_decode", lambda packed: decoded.append(packed) or decode(packed))
+    monkeypatch.setattr(parquet, "table_of", lambda rows: converted.append(len(decoded)) or table_of(rows))
+    monkeypatch.setattr(pending_log, "read", None)
+    add(cell, *range(10))
+    roll_out(cell, tmp_path, at_least=1)
+    monkeypatch.undo()
+    assert converted == [4, 8, 10]
+    assert in_files(cell, tmp_path) == [row(number).url for number in range(10)]
+    assert pending(cell, tmp_path) == []
+
+
+@pytest.mark.heavy
+def test_arrow_keeps_no_memory_for_the_next_file(tmp_path: Path) -> None:
+    """It kept some 50 MB, and four times as much at the end of a crawl, where four cells wrote at the same time."""
+    script = """
+import sys
+from pathlib import Path
+from teia.store.fetchlog import FetchRow
+from teia.store.parquet import write_parquet
+
+def resident_mb():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20
+
+def write(number, serial):
+    urls = (f"http://h{each}.test/{each}" for each in range(number))
+    write_parquet(Path(sys.argv[1]), (FetchRow(1.0, 2.0, url, url, url, "200", 200) for url in urls), serial)
+
+write(10, 1)
+before = resident_mb()
+write(50_000, 2)
+print(resident_mb() - before)
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 30, done.stdout
 
 
 def test_a_death_between_file_and_transaction_leaves_each_row_once(

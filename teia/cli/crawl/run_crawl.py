@@ -30,6 +30,7 @@ from teia.crawler.running_collection import CrawlState
 from teia.crawler.start import Park, open_crawler
 from teia.errors import StoreError, TeiaError, UsageError
 from teia.indexer.keep_process import IndexerProcess
+from teia.lib import free_memory
 from teia.notify.keep_process import NotifierSupervisor
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root
@@ -82,6 +83,8 @@ def crawl_and_report(
     summaries, interrupted = uvloop.run(_crawl_and_index(root, configs, zygote, None if is_one else park))
     crawled = {summary.collection for summary in summaries}
     configs = [config for config in configs if config.collection.name in crawled]
+    # The crawler and the page caches of its cells are gone; the audit needs room, too.
+    free_memory.give_back()
     # The fetch log is replayed: the summary does not trust the crawler's own counters.
     audits = [_count_violations(root, config, parked) for config in configs]
     accounts: list[dict[str, Any]] = [

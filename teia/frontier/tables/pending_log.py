@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from teia.frontier.cell.connection import CellConnection
 
@@ -16,7 +16,12 @@ def append(cell: CellConnection, rows: Iterable[bytes]) -> None:
 
 def read(cell: CellConnection, limit: int = -1) -> list[tuple[int, bytes]]:
     """Return the first rows with their numbers, oldest first; all of them without a limit."""
-    return list(cell.rows("SELECT seq, row FROM log ORDER BY seq LIMIT ?", limit))
+    return list(walk(cell, limit))
+
+
+def walk(cell: CellConnection, limit: int = -1) -> Iterator[tuple[int, bytes]]:
+    """Yield what `read` returns, without holding all of it in memory."""
+    return cell.rows("SELECT seq, row FROM log ORDER BY seq LIMIT ?", limit)
 
 
 def search_last(cell: CellConnection, octets: bytes, limit: int) -> list[bytes]:
