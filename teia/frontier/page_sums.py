@@ -4,9 +4,9 @@ SQLite notices a flipped byte only where it breaks the structure of a page; else
 another letter. So each page has a CRC-32 in a file beside the database. In WAL mode a page of the database changes only
 at a checkpoint, and only the owner of the database makes one:
 
-    1  the page numbers are read from the log, and their sums are set to 0 (unknown) and synced
+    1  page numbers and sums are read from the log; until 3, the sums of these pages are 0 (unknown), and that is synced
     2  SQLite moves the pages from the log into the database
-    3  if all were moved, all unknown sums are computed
+    3  if all were moved, the sums are written, and all others that are unknown are computed
 
 A crash between 1 and 3, or a reader that holds the log back, leaves unknown sums, never wrong ones; the next checkpoint
 computes them. A database without sums gets them at its first checkpoint.
@@ -29,7 +29,7 @@ from pathlib import Path
 from isal import isal_zlib
 
 from teia.durable import disk_errors, temporary_name
-from teia.sqlite import shrink_log
+from teia.sqlite import move_log, shrink_log
 
 _MAGIC = b"teia sums 1\n"
 _HEADER = struct.Struct("<12sI")
@@ -51,28 +51,35 @@ def forget_sums(database: Path) -> None:
     sums_path(database).unlink(missing_ok=True)
 
 
-def shrink_summed_log(db: sqlite3.Connection, database: Path, wait_s: float = 0.0) -> None:
+def shrink_summed_log(db: sqlite3.Connection, database: Path, wait_s: float = 0.0, *, keeps_file: bool = False) -> None:
     """Move the log into the database like `shrink_log`, and keep the checksums of the pages that it moves.
 
-    Checksums that cannot be written are given up: better none than wrong ones.
+    `keeps_file`: the next transaction writes over the log instead of a new one; the owner limits its size. Checksums
+    that cannot be written are given up: better none than wrong ones.
     """
-    pages, size = _pages_in_log(database), _page_size(database)
+    frames, size = _frames_in_log(database), _page_size(database)
     sums = _sums_of(database) if _is_for(sums_path(database), size) else None
-    if sums is not None and pages:
-        sums.extend([UNKNOWN] * (max(pages) - len(sums)))
-        for number in pages:
+    if sums is not None and frames:
+        sums.extend([UNKNOWN] * (max(number for number, _ in frames) - len(sums)))
+        for number, _ in frames:
             sums[number - 1] = UNKNOWN
         try:
             _write_sums(database, sums, is_synced=True)
         except OSError:
             forget_sums(database)
-    if not shrink_log(db, wait_s) or not size:
+    moved, is_whole = move_log(db)
+    if not keeps_file:
+        is_whole = shrink_log(db, wait_s)
+    if not is_whole or not size:
         return
     with suppress(OSError):
         if sums is None:
             sum_all(database)
         else:
-            # Not those of this log alone: of an earlier one that a reader held back, the sums are unknown too.
+            # Frames behind the last one that was moved belong to no transaction. Of a page, the last one counts.
+            for number, page_sum in frames[:moved]:
+                sums[number - 1] = page_sum
+            # Of an earlier log that a reader held back, the sums are unknown too.
             for number, page in _read(database, _unknown_pages(sums), size):
                 sums[number - 1] = _sum(page)
             _write_sums(database, sums)
@@ -192,11 +199,11 @@ def _page_size(database: Path) -> int:
     return 65_536 if size == 1 else size if size >= 512 and not size & (size - 1) else 0
 
 
-def _pages_in_log(database: Path) -> set[int]:
-    """Return the numbers of the pages in the present log; frames of an earlier one have another salt."""
-    found: set[int] = set()
+def _frames_in_log(database: Path) -> list[tuple[int, int]]:
+    """Return page number and checksum of each frame of the present log; frames of an earlier one have another salt."""
+    found: list[tuple[int, int]] = []
     try:
-        file = database.with_name(f"{database.name}-wal").open("rb")
+        file = database.with_name(f"{database.name}-wal").open("rb", buffering=0)
     except FileNotFoundError:
         return found
     with file:
@@ -204,13 +211,16 @@ def _pages_in_log(database: Path) -> set[int]:
         if len(head) < _WAL_HEADER:
             return found
         size, salt = int.from_bytes(head[8:12], "big"), head[16:24]
+        length, crc32 = _FRAME_HEADER + size, isal_zlib.crc32
         # Of a frame: the number of its page, four bytes, the salt; then checksums and the page.
-        frame = struct.Struct(f">I4x8s{_FRAME_HEADER - 16 + size}x")
-        while data := file.read(frame.size * _AT_ONCE):
-            for number, frame_salt in frame.iter_unpack(data[: len(data) // frame.size * frame.size]):
+        frame = struct.Struct(f">I4x8s{length - 16}x")
+        while data := file.read(length * _AT_ONCE):
+            pages = memoryview(data)[: len(data) // length * length]
+            places = range(_FRAME_HEADER, len(pages), length)
+            for at, (number, frame_salt) in zip(places, frame.iter_unpack(pages), strict=True):
                 if frame_salt != salt:
                     return found
-                found.add(number)
+                found.append((number, crc32(pages[at : at + size]) or 1))
     return found
 
 

@@ -56,7 +56,7 @@ from teia.sqlite import log_bytes, open_database, open_to_read, sqlite_errors, s
 from teia.urls import site_of, slot_of
 
 MAX_LOG_BYTES = 125 << 20
-"""Size of SQLite's log from which a commit moves it into the file."""
+"""Size of SQLite's log from which a commit moves it into the file; the log keeps this size until it is truncated."""
 
 # Greatest number of host names in memory; the cache is cleared when it is full.
 HOST_CACHE = 20_000
@@ -107,6 +107,8 @@ class FrontierCell(CellConnection):
         super().__init__(path, open_to_read(path, SCHEMA) if read_only else open_database(path, SCHEMA, kind))
         self._must_shrink = not read_only
         self._tried_log_bytes = 0
+        if not read_only:
+            self.db.execute(f"PRAGMA journal_size_limit = {MAX_LOG_BYTES}")
         if journal is None and not read_only and not of_cluster and self.is_of_cluster:
             self.close()
             raise ClusterError(f"{path} belongs to a cluster; only `teia node` may change it")
@@ -152,14 +154,18 @@ class FrontierCell(CellConnection):
         """Truncate SQLite's log as far as readers and the disk allow; the checksums of pages follow (page_sums.py)."""
         shrink_summed_log(self.db, self.path, wait_s)
 
-    def _shrink_large_log(self) -> None:
-        """Move a log of MAX_LOG_BYTES; try seldom while a reader holds it back, because a try reads all of it."""
+    def _move_large_log(self) -> None:
+        """Move a log of MAX_LOG_BYTES; try seldom while a reader holds it back, because a try reads all of it.
+
+        The next transaction writes over it from its beginning, and SQLite cuts it to MAX_LOG_BYTES. A log that is
+        truncated and grows again costs a sixth of the processor time of links: blocks are freed and allocated.
+        """
         size = log_bytes(self.path)
         if size <= max(MAX_LOG_BYTES, self._tried_log_bytes):
+            self._tried_log_bytes = 0 if size <= MAX_LOG_BYTES else self._tried_log_bytes
             return
-        self.shrink_log()
-        left = log_bytes(self.path)
-        self._tried_log_bytes = left + MAX_LOG_BYTES // 4 if left > MAX_LOG_BYTES else 0
+        shrink_summed_log(self.db, self.path, keeps_file=True)
+        self._tried_log_bytes = size + MAX_LOG_BYTES // 4
 
     def check_pages(self) -> None:
         """Raise CorruptFile if pages of the file do not match their checksums."""
@@ -218,7 +224,7 @@ class FrontierCell(CellConnection):
             # Only a commit that wrote something has overwritten the doubtful place.
             self.is_in_doubt = was_in_doubt and not has_changes
             self.changes = self.last_change()
-            self._shrink_large_log()
+            self._move_large_log()
         except BaseException as error:
             # Memory follows the rollback: counters, host numbers and patterns.
             self._sequence, self.known, self.queued = counters
@@ -247,7 +253,7 @@ class FrontierCell(CellConnection):
         """Apply records of the log to an older copy of the cell, in one transaction; call `on_record` after each."""
         assert isinstance(self.db, RecordingConnection)
         apply(self.db, records, on_record)
-        self._shrink_large_log()
+        self._move_large_log()
 
     def note_seq(self, seq: int) -> None:
         """Store the number of the last record, if that was no change."""

@@ -5,6 +5,10 @@ the 64-bit hash of its text. `tail` is the part of a URL after the host, with an
 the name is stored once. Times are Unix seconds. `user_version` is the version of this file. Version 3 differs in names
 alone (`RENAMED`), versions 1 and 2 lack tables and columns; they are migrated when they are opened.
 
+Rows of `urls` lie in the order in which they were found, with an index of their keys: a new link changes a page of the
+short index, and shares the page of its row with others (docs/decisions/0076-rows-by-arrival.md). Cells that an earlier
+version created have whole rows by their keys, and keep that.
+
     urls    every URL ever seen: its depth, number of in-links, sources (`found_by`, the bits BY_…) and state
     queue   the queued URLs, four lanes a host: NEW by the collection's order, DUE by time (retries), LATER for
             possible traps (frontier/traps/watch.py), REFRESH by time for known pages that are kept fresh
@@ -114,7 +118,7 @@ CREATE TABLE urls (
     pattern INTEGER NOT NULL DEFAULT 0,
     outcome TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (slot, host_id, key)
-) WITHOUT ROWID;
+);
 CREATE TABLE queue (
     slot INTEGER NOT NULL, host_id INTEGER NOT NULL, lane INTEGER NOT NULL, rank INTEGER NOT NULL, key INTEGER NOT NULL,
     PRIMARY KEY (slot, host_id, lane, rank, key)
@@ -246,8 +250,8 @@ PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     # Each commit is synced before it returns: nothing counts before that.
     "PRAGMA synchronous = FULL",
-    # In KiB: 48 MiB for each cell.
-    "PRAGMA cache_size = -49152",
+    # In KiB: 32 MiB for each cell. With 24 or 48, links take the same time (docs/measured.md).
+    "PRAGMA cache_size = -32768",
     # An I/O error in mapped memory kills the process; a plain read reports it.
     "PRAGMA mmap_size = 0",
     # The cell moves its log itself, with the checksums of the pages (page_sums.py).
