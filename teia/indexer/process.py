@@ -102,6 +102,9 @@ class CollectionFollower:
         self._check_at = 0.0
         self._refresh_at = clock.ticks_s() + REFRESH_S
         self._is_node = cells is not None
+        self._is_ending = False
+        """True when all that is left is taken: one commit is enough, and each takes as long as hundreds of pages."""
+
         self._retry_at = 0.0 if self._is_node else clock.ticks_s() + UNREADABLE_RETRY_S
 
     async def step(self) -> int:
@@ -124,7 +127,8 @@ class CollectionFollower:
             self._uncommitted += await self.indexer.retry_unreadable()
             self._retry_at = self._clock.ticks_s() + UNREADABLE_RETRY_S
         waited_s = self._clock.ticks_s() - self._committed
-        if self._uncommitted and (waited_s >= COMMIT_S or self._uncommitted >= COMMIT_PAGES):
+        is_time = waited_s >= COMMIT_S and not self._is_ending
+        if self._uncommitted and (is_time or self._uncommitted >= COMMIT_PAGES):
             self.commit()
         if now >= self._check_at:
             self.indexer.check_folders()
@@ -142,11 +146,15 @@ class CollectionFollower:
     async def finish(self) -> None:
         """Take all changes that are left, the anchor texts too."""
         # 1. All changes. 2. Captures that could not be read before. 3. All anchor texts. 4. Ranks and model.
+        self._is_ending = True
         while await self.step():
             pass
         if not self._is_node:
             await self.indexer.retry_unreadable()
         self.indexer.check_folders()
+        # tantivy commits without holding up Python, so the model is trained meanwhile.
+        if self._trainer is not None:
+            self._trainer.begin()
         self.commit()
         while self.indexer.refresh(everything=True):
             pass

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,9 @@ from teia.graph.rankfile import RankFile
 from teia.index.cell import CellIndex
 from teia.index.entry import decode_entry, pack_entry
 from teia.index.handover import Handover, HandoverReader
+from teia.index.training_words import Bag, Bags
+from teia.indexer import semantic_model
+from teia.indexer.indexer import CollectionIndexer
 from teia.indexer.open_search import CollectionSearch
 from teia.indexer.process import CollectionFollower
 from teia.indexer.ranks import rank_file
@@ -22,7 +27,7 @@ from teia.indexer.rebuild import audit_index, rebuild_index
 from teia.indexer.semantic_model import renew_model
 from teia.lab.world.exchange import WorldAnswer
 from teia.records import Edit, Operator
-from teia.search.rank.semantic import load
+from teia.search.rank.semantic import Model, load
 from teia.search.serve.searcher import SearchOptions
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import idle_account
@@ -214,16 +219,21 @@ def test_the_audit_sees_a_page_that_is_missing_and_one_too_many(tmp_path: Path) 
     assert url in audit.details[0]
 
 
-def test_a_collection_learns_what_words_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F10: a model is made with the index, without being asked for, and made again with it."""
+@pytest.fixture
+def learning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
+    """A crawl with enough pages for a small model."""
     monkeypatch.setattr("teia.indexer.semantic_model.MIN_PAGES", 3)
     for name in ("train", "train_on"):
         defaults = {"min_pages": 3, "axes": 2}
         monkeypatch.setattr(f"teia.search.rank.train_semantic.{name}.__kwdefaults__", defaults)
     pages = {f"/{n}": html(text=f"Alpha beta number{n % 2} letter word{n % 3}.") for n in range(8)}
     web = ScriptedWeb({"x.test": PAGES | pages | {"/": html(*pages, "/a", text="The beginning.")}})
-    data = crawl_web(web, tmp_path, "x.test/").data
-    root = open_root(data)
+    return open_root(crawl_web(web, tmp_path, "x.test/").data)
+
+
+def test_a_collection_learns_what_words_mean(learning: Root) -> None:
+    """F10: a model is made with the index, without being asked for, and made again with it."""
+    root = learning
     folder = root.collection("main")
     follow(root)
     model = load(folder.semantic)
@@ -239,6 +249,42 @@ def test_a_collection_learns_what_words_mean(tmp_path: Path, monkeypatch: pytest
     assert _uses_model(root)
     amend(root, "main", [Edit("index.semantics", Operator.SET, False)])
     assert not _uses_model(root)
+
+
+def test_the_model_is_trained_while_the_last_pages_are_committed(
+    learning: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_committed, ends = threading.Event(), list[bool]()
+    train_on, commit = semantic_model._train_on, CollectionIndexer.commit
+
+    def train_after_the_commit(bags: Bags, seed: int) -> Model | None:
+        ends.append(is_committed.wait(30))
+        return train_on(bags, seed)
+
+    def note_commit(indexer: CollectionIndexer) -> None:
+        commit(indexer)
+        is_committed.set()
+
+    monkeypatch.setattr(semantic_model, "_train_on", train_after_the_commit)
+    monkeypatch.setattr(CollectionIndexer, "commit", note_commit)
+    follow(learning)
+    assert ends == [True], "one training, and the commit did not wait for it"
+    assert load(learning.collection("main").semantic) is not None
+
+
+def test_a_model_of_some_pages_is_not_taken_for_that_of_all(learning: Root) -> None:
+    follow(learning)
+    folder = learning.collection("main")
+    model = load(folder.semantic)
+    assert model is not None
+    some = dataclasses.replace(model, keys=model.keys[:3], vectors=model.vectors[:3])
+    bags = Bags()
+    for key in some.keys.tolist():
+        bags.add(key, Bag(b"", b"", b""))
+    assert renew_model(folder, WallClock(), seed=1, force=True, bags=bags, trained_on_bags=some)
+    again = load(folder.semantic)
+    assert again is not None
+    assert again.pages == model.pages
 
 
 def _uses_model(root: Root) -> bool:

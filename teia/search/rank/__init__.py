@@ -12,5 +12,6 @@ near_duplicates  pages of nearly the same text are one result
 expansion        more words from the best results (RM3)
 semantic         latent semantic model
 train_semantic   train that model on the collection
+_sparse          its products of sparse rows, compiled
 similar          more like this
 """

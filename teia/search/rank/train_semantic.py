@@ -19,12 +19,12 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from teia.index.entry import IndexEntry
 from teia.index.stems import MAX_STEMS as MAX_NUMBERS
 from teia.index.stems import Words
 from teia.index.training_words import Bag, Bags, bag_of
+from teia.search.rank import _sparse
 from teia.search.rank.formula import RERANKED, Weights
 from teia.search.rank.rows import Floats
 from teia.search.rank.semantic import Model, add_meaning
@@ -66,6 +66,32 @@ _LOGS = (1 + np.log(np.maximum(np.arange(256), 1))).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
+class SparseRows:
+    """Rows of numbers, most of them 0: the columns and values of the others, and where each row begins.
+
+    scipy.sparse takes longer to import than all products of a small collection.
+    """
+
+    starts: NDArray[np.int64]
+    columns: Ids
+    values: Singles
+    width: int
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def times(self, matrix: Singles) -> Singles:
+        product = np.zeros((len(self), matrix.shape[1]), np.float32)
+        _sparse.times(self.starts, self.columns, self.values, np.ascontiguousarray(matrix), product)
+        return product
+
+    def transposed_times(self, matrix: Singles) -> Singles:
+        product = np.zeros((self.width, matrix.shape[1]), np.float32)
+        _sparse.transposed_times(self.starts, self.columns, self.values, np.ascontiguousarray(matrix), product)
+        return product
+
+
+@dataclass(frozen=True, slots=True)
 class Axes:
     """The stems of a model, the column of each stem's number (or -1), the idf of each column, and the axes."""
 
@@ -77,7 +103,7 @@ class Axes:
 
     def project(self, bags: Sequence[Bag]) -> NDArray[np.int8]:
         """Return the positions of pages, each scaled to octets; memory holds one batch of rows."""
-        parts = [_to_octets(_weighted(some, self.columns, self.idfs) @ self.axes)[0] for some in _batches(bags)]
+        parts = [_to_octets(_weighted(some, self.columns, self.idfs).times(self.axes))[0] for some in _batches(bags)]
         return np.concatenate(parts) if parts else np.zeros((0, self.axes.shape[1]), np.int8)
 
     def model(self, keys: Sequence[int], vectors: NDArray[np.int8]) -> Model:
@@ -164,9 +190,10 @@ def _telling_stems(sample: Sequence[Bag], stems: Sequence[str]) -> tuple[Ids, Si
     """Return the columns of the stems that several pages have (the most frequent of them), else -1; and their idfs."""
     # Room for all numbers that there can be: pages that are read later may have other stems.
     pages_with = np.bincount(_numbers(bag.stems for bag in sample), minlength=MAX_NUMBERS)
-    common = np.flatnonzero(pages_with >= MIN_PAGES_OF_STEM).tolist()
     # By name where frequencies are equal: numbers depend on the order of the pages.
-    common = sorted(common, key=lambda number: (-pages_with[number], stems[number]))[:MAX_STEMS]
+    several = np.flatnonzero(pages_with >= MIN_PAGES_OF_STEM).tolist()
+    by_name = np.array(sorted(several, key=stems.__getitem__), np.int32)
+    common = by_name[np.argsort(-pages_with[by_name], kind="stable")][:MAX_STEMS]
     columns = np.full(len(pages_with), -1, np.int32)
     columns[common] = np.arange(len(common))
     counts = pages_with[common]
@@ -182,26 +209,26 @@ def _entries(bags: Sequence[Bag], columns: Ids) -> tuple[Ids, Ids, NDArray[np.ui
     return rows[is_known], at[is_known], counts[is_known]
 
 
-def _weighted(bags: Sequence[Bag], columns: Ids, idfs: Singles) -> csr_array:
+def _weighted(bags: Sequence[Bag], columns: Ids, idfs: Singles) -> SparseRows:
     """Return pages as rows of weighted stems, each of length 1."""
     rows, at, counts = _entries(bags, columns)
     weights = _LOGS[counts] * idfs[at]
     lengths = np.sqrt(np.bincount(rows, weights * weights, minlength=len(bags)))
     weights /= np.maximum(lengths, 1e-9)[rows]
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(bags)))])
-    return csr_array((weights.astype(np.float32), at, starts), shape=(len(bags), len(idfs)))
+    return SparseRows(starts, at, weights.astype(np.float32), len(idfs))
 
 
-def _strongest_axes(rows: csr_array, most: int, random: np.random.Generator) -> Singles:
+def _strongest_axes(rows: SparseRows, most: int, random: np.random.Generator) -> Singles:
     """Return the right singular vectors with the largest values, as columns: a randomised SVD (Halko et al. 2011).
 
     Only the sides of pages and of axes are made orthogonal: there are more stems than pages.
     """
-    width = min(most + OVERSAMPLED, min(rows.shape))
-    span = _orthogonal(rows @ random.standard_normal((rows.shape[1], width), np.float32))
+    width = min(most + OVERSAMPLED, len(rows), rows.width)
+    span = _orthogonal(rows.times(random.standard_normal((rows.width, width), np.float32)))
     for _ in range(ITERATIONS):
-        span = _orthogonal(rows @ (rows.T @ span))
-    found = rows.T @ span
+        span = _orthogonal(rows.times(rows.transposed_times(span)))
+    found = rows.transposed_times(span)
     values, turned = np.linalg.eigh((found.T @ found).astype(np.float64))
     strongest = np.argsort(-values)[:most]
     axes: Singles = found @ (turned[:, strongest] / np.sqrt(np.maximum(values[strongest], 1e-12))).astype(np.float32)
@@ -241,7 +268,7 @@ def titles_found(
     bags = list(sample)
     for number, _ in queries:
         bags[number] = _without_title(sample[number])
-    vectors = _weighted(bags, columns, idfs) @ axes
+    vectors = _weighted(bags, columns, idfs).times(axes)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
     texts = _bm25(bags, columns, idfs, np.unique(np.concatenate([title for _, title in queries])))
     ranks = [
