@@ -37,7 +37,7 @@ from tantivy import Document
 
 from teia.index.anchors import AnchorTexts
 from teia.index.cell import CellIndex, anchor_words, make_document
-from teia.index.entry import IndexEntry, PackedEntry, encode_entry, pack_encoded
+from teia.index.entry import IndexEntry, PackedEntry, encode_entry, open_encoded
 from teia.index.page_texts import shared_texts
 from teia.indexer.cell_indexer import CellIndexer
 from teia.indexer.indexer import REFRESH_AT_ONCE, STEP_CHANGES
@@ -73,7 +73,7 @@ def waiting(pages: int, seed: int) -> list[Waiting]:
 
 
 def _page(page: Waiting) -> PackedEntry:
-    packed = pack_encoded(page.data)
+    packed = open_encoded(page.data)
     assert packed is not None
     return packed
 

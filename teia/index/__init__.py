@@ -7,6 +7,7 @@ entry           one page on its way into the index, and as the index keeps it
 checksums       which files of an index are damaged
 position        how far an index has come, as its files tell
 cell            the index of one cell: put, remove, commit
+text_holders    pages with the same text, which the index stores once
 handover        pages on their way from the crawler to the indexer; anchors, the words on links to them
 repeated        lines that the pages of a host repeat
 reader          an index opened to be searched; union, those of several cells as one

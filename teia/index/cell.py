@@ -26,6 +26,7 @@ from teia.index.page_texts import PageTexts, shared_texts
 from teia.index.position import META_FILE, read_position, remove_unfinished, write_position
 from teia.index.schema import GAP, ROOT, analysers, make_schema
 from teia.index.stems import shared_words
+from teia.index.text_holders import FEW_CHARS, TextHolders, pack_without_text, whole_entry
 
 HEAP_BYTES = 32 << 20
 # The mean Gregorian year, 365.2425 days: within a day of New Year the year may be the neighbour.
@@ -44,6 +45,10 @@ class CellIndex:
         self._index = self._open()
         self._committed: tantivy.Searcher | None = None
         self._uncommitted_keys = set[int]()
+        """Pages that were put or removed since the last commit."""
+        self._holders = TextHolders()
+        self._uncommitted_holders = set[int]()
+        """Pages to which pages refer that are not committed yet."""
 
     def _open(self) -> tantivy.Index:
         with disk_errors(self.folder, "opened"):
@@ -86,25 +91,67 @@ class CellIndex:
 
     def put(self, entry: IndexEntry, anchors: Iterable[str] = ()) -> None:
         """Add a page, or replace it. `anchors` are the texts of links to it."""
-        page = PackedEntry(entry, pack_entry(entry))
-        self.put_document(entry.key, make_document(page, shared_texts().of(entry), anchor_words(anchors)))
+        self.put_page(PackedEntry(entry, pack_entry(entry)), shared_texts().of(entry), anchor_words(anchors))
 
-    def put_document(self, key: int, document: tantivy.Document) -> None:
-        """Add the document of a page, or replace it."""
-        self.remove(key)
+    def put_page(self, page: PackedEntry, texts: PageTexts, words: str) -> None:
+        """Add a page, or replace it; `words` are those on links to it (`anchor_words`)."""
+        key = page.entry.key
+        self._delete(key, is_same_text=self._holders.holds(key, texts.number))
+        holder = None
+        if len(page.entry.text) >= FEW_CHARS:
+            holder = self._holders.choose(key, texts.number)
+        if holder is not None:
+            self._uncommitted_holders.add(holder)
         writer = self.writer
         with self._errors("written"):
-            writer.add_document(document)
+            writer.add_document(make_document(page, texts, words, holder))
         self._uncommitted_keys.add(key)
 
     def remove(self, key: int) -> None:
-        """Remove a page, if it is there: for a deletion tantivy later looks into every segment."""
+        """Remove a page, if it is there."""
+        self._delete(key)
+
+    def _delete(self, key: int, *, is_same_text: bool = False) -> None:
+        """Delete a page if it is there: for a deletion tantivy later looks into every segment.
+
+        Pages that refer to its text get it first, unless the page `is_same_text` again.
+        """
+        writer, committed = self.writer, self._last_commit()
+        with self._errors("written"):
+            if key not in self._uncommitted_keys and not committed.doc_freq("key", key):
+                return
+            if not is_same_text:
+                self._give_text_away(key)
+            writer.delete_documents_by_term("key", key)
+        self._uncommitted_keys.add(key)
+
+    def _give_text_away(self, key: int) -> None:
+        """Store the text of a page with the pages that refer to it."""
+        self._holders.forget(key)
+        if key in self._uncommitted_holders:
+            # Only committed documents can be read. The position stays, so after a crash the changes are repeated.
+            self.writer.commit()
+            self._note_commit()
+        searcher = self._last_commit()
+        if not searcher.doc_freq("text_of", key):
+            return
+        query = tantivy.Query.term_query(self.schema, "text_of", key)
+        hits = searcher.search(query, limit=max(1, searcher.num_docs), count=False).hits
+        referring = [(whole_entry(searcher, address), searcher.doc(address)["words"]) for _, address in hits]
+        for packed, words in referring:
+            page = PackedEntry(unpack_entry(packed), packed)
+            if page.entry.key not in self._uncommitted_keys:  # else it was removed, or put with another text
+                self.put_page(page, shared_texts().of(page.entry), bytes(words[0]).decode())
+
+    def _last_commit(self) -> tantivy.Searcher:
         if self._committed is None:
             self._committed = self.searcher()
-        writer = self.writer
-        with self._errors("written"):
-            if key in self._uncommitted_keys or self._committed.doc_freq("key", key):
-                writer.delete_documents_by_term("key", key)
+        return self._committed
+
+    def _note_commit(self) -> None:
+        self._committed = None
+        self._uncommitted_keys.clear()
+        self._uncommitted_holders.clear()
 
     def commit(self, position: int) -> None:
         """Make everything since the last commit visible, and store the position."""
@@ -112,8 +159,7 @@ class CellIndex:
             writer = self.writer
             with self._errors("written"):
                 writer.commit()
-            self._committed = None
-            self._uncommitted_keys.clear()
+            self._note_commit()
             write_position(self.folder, position)
 
     def searcher(self) -> tantivy.Searcher:
@@ -124,14 +170,14 @@ class CellIndex:
 
     def entry(self, searcher: tantivy.Searcher, address: tantivy.DocAddress) -> IndexEntry:
         """Return the page behind a hit."""
-        return unpack_entry(bytes(searcher.doc(address)["entry"][0]))
+        return unpack_entry(whole_entry(searcher, address))
 
     def entries(self, keys: Sequence[int]) -> list[PackedEntry]:
         """Return pages of the last commit by their keys; missing ones are left out."""
         searcher = self.searcher()
         query = tantivy.Query.term_set_query(self.schema, "key", list(keys))
         hits = searcher.search(query, limit=len(keys), count=False).hits if keys else []
-        packed = [bytes(searcher.doc(address)["entry"][0]) for _, address in hits]
+        packed = [whole_entry(searcher, address) for _, address in hits]
         return [PackedEntry(unpack_entry(each), each) for each in packed]
 
     def keys(self) -> set[int]:
@@ -150,8 +196,11 @@ class CellIndex:
             self._writer = None
 
 
-def make_document(page: PackedEntry, texts: PageTexts, words: str) -> tantivy.Document:
-    """Return tantivy's document of a page; `words` are those on links to it (`anchor_words`)."""
+def make_document(page: PackedEntry, texts: PageTexts, words: str, text_of: int | None = None) -> tantivy.Document:
+    """Return tantivy's document of a page; `words` are those on links to it (`anchor_words`).
+
+    `text_of` is the page that holds its text, if that is another one.
+    """
     document, entry = tantivy.Document(), page.entry
     document.add_integer("key", entry.key)
     document.add_text("all", texts.all)
@@ -164,7 +213,12 @@ def make_document(page: PackedEntry, texts: PageTexts, words: str) -> tantivy.Do
         document.add_text("within", name)
     document.add_text("lang", entry.language)
     document.add_text("type", entry.media_type)
-    document.add_bytes("entry", page.packed)
+    if text_of is None:
+        document.add_bytes("entry", page.packed)
+    else:
+        document.add_bytes("entry", pack_without_text(entry))
+        document.add_integer("text_of", text_of)
+        document.add_bytes("words", words.encode())
     for link in entry.links:
         document.add_integer("links", link.key)
     # `date_s` is never empty in the index: filters and the order by date need a value.

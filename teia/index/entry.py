@@ -7,8 +7,6 @@ hostile page.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 from isal import isal_zlib
 
@@ -61,11 +59,20 @@ class IndexEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     anchor_count: int = 0
 
 
-class PackedEntry(NamedTuple):
-    """An entry, and the bytes that the index stores of it."""
+class PackedEntry:
+    """An entry, and the bytes that the index stores of it, which are packed when they are first needed."""
 
-    entry: IndexEntry
-    packed: bytes
+    __slots__ = ("_encoded", "_packed", "entry")
+
+    def __init__(self, entry: IndexEntry, packed: bytes = b"", *, encoded: bytes = b"") -> None:
+        """Take an entry with its packed or its encoded bytes."""
+        self.entry, self._packed, self._encoded = entry, packed, encoded
+
+    @property
+    def packed(self) -> bytes:
+        if not self._packed:
+            self._packed, self._encoded = isal_zlib.compress(self._encoded, _LEVEL), b""
+        return self._packed
 
 
 encode_entry = msgspec.msgpack.Encoder().encode
@@ -89,14 +96,13 @@ def open_packed(packed: bytes) -> PackedEntry | None:
         return None
 
 
-def pack_encoded(encoded: bytes) -> PackedEntry | None:
-    """Return the entry in the bytes of `encode_entry`, packed; None if there is none, or one that is too large."""
+def open_encoded(encoded: bytes) -> PackedEntry | None:
+    """Return the entry in the bytes of `encode_entry`; None if there is none, or one that is too large."""
     try:
         entry = decode_entry(encoded)
     except UNDECODABLE:
         return None
-    packed: bytes = isal_zlib.compress(encoded, _LEVEL)
-    return PackedEntry(entry, packed) if len(encoded) <= MAX_ENTRY_BYTES else None
+    return PackedEntry(entry, encoded=encoded) if len(encoded) <= MAX_ENTRY_BYTES else None
 
 
 def inflate_entry(data: bytes) -> bytes:

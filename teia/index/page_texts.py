@@ -31,7 +31,10 @@ _SEED = secrets.randbits(64)
 
 
 class PageTexts(NamedTuple):
-    """The texts of the fields of a page (schema.py), the languages in which it can be read, and its bag of stems."""
+    """The texts of the fields of a page (schema.py), the languages in which it can be read, and its bag of stems.
+
+    `number` is the same for another page with this language, title, headings and text, in one process.
+    """
 
     all: str
     exact: str
@@ -39,6 +42,7 @@ class PageTexts(NamedTuple):
     title: str
     languages: int
     bag: Bag
+    number: int
 
 
 class RecentTexts:
@@ -58,7 +62,7 @@ class RecentTexts:
             if known is not None:
                 self._texts.move_to_end(number)
                 return known
-        texts = _analyse(entry)
+        texts = _analyse(entry, number)
         with self._lock:
             if number not in self._texts:
                 self._texts[number] = texts
@@ -77,14 +81,14 @@ def _number(entry: IndexEntry) -> int:
     return number
 
 
-def _analyse(entry: IndexEntry) -> PageTexts:
+def _analyse(entry: IndexEntry, number: int) -> PageTexts:
     words = shared_words()
     _, title, title_numbers, _ = words.counted(entry.title)
     head_stems, head = words.of("\n".join((entry.title, *entry.headings)))
     stems, text, numbers, counts = words.counted(entry.text, title_numbers)
     languages = detect_language_bits(entry.text, entry.language)
     bag = Bag(numbers, counts, title_numbers)
-    return PageTexts(head_stems + stems, head + text, head_stems, title, languages, bag)
+    return PageTexts(head_stems + stems, head + text, head_stems, title, languages, bag, number)
 
 
 def _size(texts: PageTexts) -> int:

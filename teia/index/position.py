@@ -10,7 +10,7 @@ from pathlib import Path
 
 from teia.durable import write_atomically
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """An index of another version is thrown away and made again."""
 
 POSITION_FILE = "position.json"

@@ -22,6 +22,7 @@ from teia.errors import IndexFailure
 from teia.index.entry import IndexEntry, inflate_entry, unpack_entry
 from teia.index.position import META_FILE, has_index
 from teia.index.schema import analysers, make_schema
+from teia.index.text_holders import whole_entry
 
 AT_ONCE = 2_000
 """Number of pages looked up together, which bounds memory."""
@@ -103,7 +104,7 @@ class IndexReader(ABC):
         if len(known) > FEW:
             known.sort(key=lambda address: (address.segment_ord, address.doc))  # neighbours are unpacked together
         for address in known:
-            yield packed_at(searcher, address)
+            yield whole_entry(searcher, address)
         # One query for many keys: a search for each would cost more than reading the pages.
         unknown = [key for key in keys if key not in addresses] if len(known) < len(keys) else ()
         schema = self.schema
@@ -111,7 +112,7 @@ class IndexReader(ABC):
             some = unknown[start : start + AT_ONCE]
             wanted = Query.boolean_query([(Occur.Should, Query.term_query(schema, "key", key)) for key in some])
             for _, address in searcher.search(wanted, limit=len(some), count=False).hits:
-                yield packed_at(searcher, address)
+                yield whole_entry(searcher, address)
 
     def some_entries(self, n: int) -> list[IndexEntry]:
         """Return at most `n` arbitrary pages."""
@@ -198,12 +199,7 @@ def keys_at(searcher: tantivy.Searcher, addresses: Sequence[tantivy.DocAddress])
 
 
 def entry_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> IndexEntry:
-    return unpack_entry(packed_at(searcher, address))
-
-
-def packed_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> bytes:
-    octets: bytes = searcher.doc(address)["entry"][0]
-    return octets
+    return unpack_entry(whole_entry(searcher, address))
 
 
 def identity_of(meta: str) -> tuple[int, int, int] | None:

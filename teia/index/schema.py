@@ -9,6 +9,8 @@
     links        the keys of the pages it links to, so that the links to a page are one term
     languages    the bits of the languages it can be read in (languages.py)
     entry        the whole page again, packed: for snippets, cached text, and to be indexed again
+    text_of      the page that holds the text of this one, where two have the same (text_holders.py); then `words` are
+                 those of `anchor`, so that this one can be indexed again
 
 Words are folded *before* they are stemmed, so that a query without accents meets the same stems; stop words are dropped
 before they are folded, because the lists have accents. Before all that some plurals become singular (plurals.py).
@@ -84,6 +86,8 @@ def make_schema() -> tantivy.Schema:
         builder.add_text_field(name, fast=True, tokenizer_name="raw", index_option="basic")
     builder.add_text_field("within", tokenizer_name="raw", index_option="basic")
     builder.add_bytes_field("entry", stored=True)
+    builder.add_integer_field("text_of", stored=True, indexed=True)
+    builder.add_bytes_field("words", stored=True)
     builder.add_integer_field("links", indexed=True)
     for name in ("date_s", "visited_s", "year"):
         builder.add_integer_field(name, indexed=True, fast=True)

@@ -18,7 +18,7 @@ from teia.errors import StoreError
 from teia.graph.linkfile import LinkFile
 from teia.index.anchors import MEMORY_BYTES, AnchorTexts
 from teia.index.borrowed import BorrowedEntries, LackingPages
-from teia.index.cell import CellIndex, anchor_words, make_document, number_of_words
+from teia.index.cell import CellIndex, anchor_words, number_of_words
 from teia.index.entry import PackedEntry
 from teia.index.handover import HandoverReader
 from teia.index.outgoing import read_spool
@@ -140,7 +140,7 @@ class CellIndexer:
             entry = page.entry
             words = anchor_words(self.anchors.texts_of(entry.key))
             texts = shared_texts().of(entry)
-            self.index.put_document(entry.key, make_document(page, texts, words))
+            self.index.put_page(page, texts, words)
             self.links.append(entry.key, [link.key for link in entry.links])
             self.repeated_lines.add(entry)
             if self._bags is not None:
@@ -168,8 +168,7 @@ class CellIndexer:
                 self.commit()  # entries are read from the last commit
             found = self.index.entries(changed)
             for page in found:
-                texts = shared_texts().of(page.entry)
-                self.index.put_document(page.entry.key, make_document(page, texts, words[page.entry.key]))
+                self.index.put_page(page, shared_texts().of(page.entry), words[page.entry.key])
             indexed += len(found)
         if indexed:
             self.commit()

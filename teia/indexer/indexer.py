@@ -29,7 +29,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from teia.crawler.lookup import Lookup
 from teia.frontier.tables.page_changes import ChangedPage, changed_pages, count_indexable, pages_for_index
 from teia.index.anchors import MEMORY_BYTES, NO_WORDS
-from teia.index.entry import DIGEST_BYTES, IndexEntry, PackedEntry, pack_encoded
+from teia.index.entry import DIGEST_BYTES, IndexEntry, PackedEntry, open_encoded
 from teia.index.outgoing import FILE as OUTGOING
 from teia.index.outgoing import OutgoingAnchors
 from teia.index.reader import CellReader
@@ -265,7 +265,7 @@ class CollectionIndexer:
             if not change.is_indexable:
                 continue
             data = handed_over.get(change.key)
-            page = pack_encoded(data) if data is not None else None
+            page = open_encoded(data) if data is not None else None
             # The hand-over may hold an entry of another capture: a later one, or one whose commit failed.
             if page is not None and page.entry.digest == change.digest[:DIGEST_BYTES]:
                 found[change.key] = page

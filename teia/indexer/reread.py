@@ -18,7 +18,7 @@ from teia.crawler.child.messages import ReadTask, RenderedDocument, encode_parts
 from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError
 from teia.frontier.tables.pages import VisitEntry
-from teia.index.entry import PackedEntry, pack_encoded
+from teia.index.entry import PackedEntry, open_encoded
 from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.store.reader import split_head
 
@@ -101,7 +101,7 @@ class Rereader:
         self.read += 1
         if isinstance(result, LostAnswer) or not result.entry:
             return None
-        return pack_encoded(result.entry)
+        return open_encoded(result.entry)
 
     async def close(self) -> None:
         if self._pool is not None:

@@ -6,7 +6,7 @@ import pytest
 from isal import isal_zlib
 
 from teia.index import entry as entry_module
-from teia.index.entry import PackedEntry, encode_entry, open_packed, pack_encoded, pack_entry, unpack_entry
+from teia.index.entry import encode_entry, open_encoded, open_packed, pack_entry, unpack_entry
 
 from .pages import page
 
@@ -33,16 +33,19 @@ def test_an_entry_that_is_cut_off_is_refused() -> None:
 
 def test_encoded_bytes_are_packed_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     encoded = encode_entry(SMALL)
-    assert pack_encoded(encoded) == PackedEntry(SMALL, pack_entry(SMALL))
-    assert pack_encoded(pack_entry(SMALL)) is None
-    assert [pack_encoded(encoded[:length]) for length in range(len(encoded))] == [None] * len(encoded)
+    opened = open_encoded(encoded)
+    assert opened is not None
+    assert (opened.entry, opened.packed) == (SMALL, pack_entry(SMALL))
+    assert opened.packed is opened.packed, "packed once"
+    assert open_encoded(pack_entry(SMALL)) is None
+    assert [open_encoded(encoded[:length]) for length in range(len(encoded))] == [None] * len(encoded)
     monkeypatch.setattr(entry_module, "MAX_ENTRY_BYTES", len(encoded) - 1, raising=False)
-    assert pack_encoded(encoded) is None
+    assert open_encoded(encoded) is None
 
 
 def test_an_entry_with_a_text_that_is_no_utf_8_is_refused() -> None:
     encoded = encode_entry(SMALL)
     damaged = encoded.replace(b"few words", b"few w\xffrds")
     assert damaged != encoded
-    assert pack_encoded(damaged) is None
+    assert open_encoded(damaged) is None
     assert open_packed(isal_zlib.compress(damaged)) is None

@@ -20,9 +20,9 @@ def analysed(monkeypatch: pytest.MonkeyPatch) -> list[IndexEntry]:
     pages: list[IndexEntry] = []
     analyse = page_texts._analyse
 
-    def note(entry: IndexEntry) -> PageTexts:
+    def note(entry: IndexEntry, number: int) -> PageTexts:
         pages.append(entry)
-        return analyse(entry)
+        return analyse(entry, number)
 
     monkeypatch.setattr(page_texts, "_analyse", note)
     return pages

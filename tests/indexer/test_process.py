@@ -15,8 +15,9 @@ from teia.clock import WallClock
 from teia.collections.settings import amend
 from teia.graph.rankfile import RankFile
 from teia.index.cell import CellIndex
-from teia.index.entry import decode_entry, pack_entry
+from teia.index.entry import PackedEntry, decode_entry, pack_entry
 from teia.index.handover import Handover, HandoverReader
+from teia.index.page_texts import PageTexts
 from teia.index.training_words import Bag, Bags
 from teia.indexer import semantic_model
 from teia.indexer.indexer import CollectionIndexer
@@ -118,13 +119,13 @@ def test_a_page_is_indexed_once_and_again_only_for_new_words(tmp_path: Path, mon
     """Seen: every page of a site went through the index two or three times, for texts of links with words it had."""
     result, root = crawled(tmp_path)
     indexed: list[int] = []
-    put = CellIndex.put_document
+    put = CellIndex.put_page
 
-    def count(index: CellIndex, key: int, document: tantivy.Document) -> None:
-        indexed.append(key)
-        put(index, key, document)
+    def count(index: CellIndex, page: PackedEntry, texts: PageTexts, words: str) -> None:
+        indexed.append(page.entry.key)
+        put(index, page, texts, words)
 
-    monkeypatch.setattr(CellIndex, "put_document", count)
+    monkeypatch.setattr(CellIndex, "put_page", count)
     follow(root)
     assert len(indexed) == 3
     key = key_of(f"http://x.test:{result.port}/b")

@@ -191,8 +191,8 @@ def test_pages_that_nobody_knows_are_taken_out(crawled: Crawled, root: Root) -> 
     work(root)
 
     def doubled(index: CellIndex) -> None:
-        ((entry, _),) = index.entries([key_of(f"http://x.test:{crawled.port}/3")])
-        index.put(replace(entry, key=7))
+        (page,) = index.entries([key_of(f"http://x.test:{crawled.port}/3")])
+        index.put(replace(page.entry, key=7))
 
     change(root, doubled)
     assert audit_index(root, "main").violations == 1

@@ -21,7 +21,7 @@ from teia.cluster.search.messages import NodePresence, SearchReply, SearchReques
 from teia.crawler.child.messages import result_of
 from teia.errors import ClusterError, IndexFailure
 from teia.frontier.cell import mail, move_site
-from teia.index.entry import open_packed, pack_encoded
+from teia.index.entry import open_encoded, open_packed
 from teia.lib.undecodable import UNDECODABLE
 from teia.search.serve.wire_format import CandidatesReply, EntriesReply, decode_reply, decode_request, unpack_received
 from teia.signals.trust import SignalSource
@@ -61,7 +61,7 @@ DECODERS: tuple[tuple[Callable[[bytes], Any], tuple[type[Exception], ...]], ...]
     (lambda data: decode_reply(CandidatesReply, data), (IndexFailure,)),
     (unpack_received, (IndexFailure,)),
     (open_packed, ()),
-    (pack_encoded, ()),
+    (open_encoded, ()),
     (_file_map, (ClusterError,)),
     (SignalSource.decode, (ValueError,)),
     (lambda data: decode_wire(data, AliasMessage), (ClusterError,)),
