@@ -5,6 +5,7 @@ keep_process    the indexer of a crawl: start, restart, finish
 indexer         follow committed pages, index them
 cell_indexer    the files of one cell that an indexer writes
 after_split     pages of a split cell leave the index
+drop_pages      pages leave the files of the index at once
 reread          index entries built again from the archive
 rebuild         check the index, build it again
 repair_idle     bring indexes up to date that no crawl follows
