@@ -227,9 +227,18 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RemovedPages:
-    """Result of a removal: URLs, records and their bytes. `pages_again` shared a removed body and are queued again."""
+    """Result of a removal: URLs, records and their bytes. `pages_again` shared a removed body and are queued again.
+
+    In a cluster the nodes do all of it, and `nodes` has the state of each; the numbers are sums.
+    """
 
     urls: int = 0
     records: int = 0
     bytes: int = 0
     pages_again: int = 0
+    subscriptions: int = 0
+    notices: int = 0
+    left_records: int = 0
+    left_pages: int = 0
+    left_indexed: int = 0
+    nodes: dict[str, str] = field(default_factory=dict)

@@ -26,6 +26,8 @@ from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import CellLog, CellLost, create_stream
 from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.cells.owner import FIRST_WAIT_S, RANK_WAIT_S, CellOwner
+from teia.cluster.cells.removal import ClusterRemovals
+from teia.cluster.cells.ship_archive import ArchiveTransfers
 from teia.cluster.cells.site_homes import SiteHomes
 from teia.cluster.cells.snapshots import CannotRestore, Snapshots
 from teia.cluster.cells.split import Splitter
@@ -40,7 +42,7 @@ from teia.cluster.crawl.shared_addresses import AddressLeases
 from teia.cluster.crawl.signals import SignalExchange
 from teia.cluster.members.agreement import Agreement, agree, agree_on_pace, write_settings
 from teia.cluster.members.join import join
-from teia.cluster.members.session import NodeSession, Pace
+from teia.cluster.members.session import NodeSession, NodeState, Pace
 from teia.cluster.members.shared_files import fetch_files, remove_unused_copies
 from teia.cluster.nats.objects import Objects, open_objects
 from teia.cluster.nats.thread import LoopThread
@@ -58,6 +60,7 @@ from teia.cluster.views.node_file import NodeFileWriter
 from teia.config.sections import Config
 from teia.crawler.child import answer_reader
 from teia.crawler.loop import Crawler
+from teia.crawler.open_cell import ErasureStopped
 from teia.crawler.own_timeouts import OwnTimeouts
 from teia.crawler.running_collection import Crawl
 from teia.crawler.signals_in.websub import end_subscriptions
@@ -80,6 +83,13 @@ def log_failure(work: Future[None]) -> None:
     """Log the error that ended work in the cluster's loop; nothing awaits such work."""
     if not work.cancelled() and (error := work.exception()) is not None:
         _log.error("work in the cluster's loop failed: %r", error)
+
+
+def known_nodes(session: NodeSession) -> dict[str, NodeState]:
+    """Return all nodes of this node's collection, also those that are down; none as long as they are unknown."""
+    if session.is_lost or not session.has_watched:
+        return {}
+    return {name: node for name, node in session.nodes().items() if node.collection == session.node.collection}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +200,11 @@ class Node:
                     self._once, identity.own_settings,
                 )  # fmt: skip
                 self._schedule = ClusterSchedule(receiver, self._thread, self._clock)
+                self._removals = ClusterRemovals(
+                    self._root, self._collection, self._shared, identity.name, wire, self._thread, self._clock, copies,
+                    lambda: receiver.applied, lambda: self._stopping,
+                )  # fmt: skip
+                await self._remove_before_joining()
                 serving = asyncio.get_running_loop().create_task(receiver.serve(self._pace.silence_s))
                 notifier = NotifierSupervisor(self._root, self._clock)  # for hubs (WebSub)
                 notifier.start()
@@ -211,6 +226,18 @@ class Node:
                 if self._objects is not None:
                     await call(self._objects.close())
                 await call(wire.close())
+
+    async def _remove_before_joining(self) -> None:
+        """Remove pages from this folder whose removal was agreed on while this node was away."""
+        while not self._stopping:
+            try:
+                return await self._thread.call(self._removals.remove_before_joining())
+            except (NoAnswer, DiskFull) as error:
+                _log.warning("pages not removed yet: %s", error)
+                await self._clock.sleep(FULL_S)
+            except ErasureStopped:
+                return None
+        return None
 
     def _librarian_settings(self) -> LibrarianSettings:
         """Return the settings of the process that answers searches here."""
@@ -320,10 +347,14 @@ class Node:
         splitter = self._splitter = Splitter(
             wire, self._clock, self._thread, self._shared, owner, copies, lambda: self._commands.agreement
         )
-        upkeep.held, upkeep.original_cells = splitter.held, config.collection.cells
+        upkeep.held, upkeep.original_cells = self._held, config.collection.cells
+        # Archives may have been shipped before the setting was changed.
+        transfers = upkeep.transfers or (None if self._objects is None else ArchiveTransfers(self._objects))
+        self._commands.requests.known_nodes = partial(known_nodes, session)
         balancer = Balancer(session, overrides, order, config.balance, agreement.strategy, self._clock, splitter)
         works = (
             owner.run(self._note_taken), leases.run(), upkeep.run(), balancer.run(), splitter.run(),
+            self._removals.run(owner, transfers),
             overrides.follow(session.wake, self._pace.beat_s),
             measure_landmarks(session, config.balance.landmarks, self._clock),
             SplitCleanup(session, owner, copies, order, config.collection.cells, self._clock).run(),
@@ -384,7 +415,7 @@ class Node:
             session.set_report(load, {})
         else:
             await self._between.report(session, owner, copies, load)
-            held = self._splitter.held()
+            held = self._held()
             away = {cell: node for cell, node in owner.cells_to_hand_over().items() if cell not in held}
             if away:
                 await self._thread.call(owner.release(list(away), away))
@@ -392,6 +423,10 @@ class Node:
             self._index.report_cells({})
         await self._check_finished(session, owner)
         await self._clock.sleep(POLL_S)
+
+    def _held(self) -> set[int]:
+        """Return the cells that are owned here and must not be crawled now."""
+        return self._splitter.held() | self._removals.held()
 
     @property
     def _commands(self) -> CommandReceiver:

@@ -366,10 +366,16 @@ class JudgeHubCall(RequestBody, frozen=True):
 
 
 class RemovePages(RequestBody, frozen=True):
-    """Remove all pages that these rules exclude from tables and archive (transfer/removal.py)."""
+    """Remove all pages that these rules exclude from tables and archive (transfer/removal.py).
+
+    In a cluster the removal gets this `mark`; with `may_join`, an earlier one of these rules that is not complete is
+    continued instead.
+    """
 
     KIND = "remove"
     rules: tuple[str, ...]
+    mark: str = ""
+    may_join: bool = False
 
 
 KINDS: dict[str, type[RequestBody]] = {

@@ -58,7 +58,7 @@ class UrlActions(Protocol):
     async def run_bulk(self, mark: str, selection: BulkSelection) -> int | None:
         """Run a bulk action; return the number of its URLs if it is done by now."""
 
-    async def remove(self, number: int, rules: tuple[str, ...]) -> RemovedPages | None:
+    async def remove(self, number: int, wanted: RemovePages) -> RemovedPages | None:
         """Remove the pages that rules exclude; return the result of this request if it is done by now."""
 
     async def judge_hub_call(self, mark: str, call: HubCall) -> HubVerdict | None:
@@ -80,8 +80,8 @@ class OpenCrawl(NamedTuple):
     async def run_bulk(self, mark: str, selection: BulkSelection) -> int | None:
         return self.crawl.committer.bulk.accept(mark, selection)
 
-    async def remove(self, number: int, rules: tuple[str, ...]) -> RemovedPages | None:
-        return self.crawl.request_removal(number, rules)
+    async def remove(self, number: int, wanted: RemovePages) -> RemovedPages | None:
+        return self.crawl.request_removal(number, wanted.rules)
 
     async def judge_hub_call(self, mark: str, call: HubCall) -> HubVerdict | None:  # noqa: ARG002
         return None  # no other machine has subscriptions
@@ -150,11 +150,11 @@ async def _judge_hub_call(target: RequestTarget, request: Request[JudgeHubCall],
 
 
 async def _remove_pages(target: RequestTarget, request: Request[RemovePages], _: Inbox) -> RequestAnswer | None:
-    found, rules = target.open_crawl(request.collection), request.body.rules
+    found = target.open_crawl(request.collection)
     if found is None:
-        removed = await target.remove_offline(request.collection, rules)
+        removed = await target.remove_offline(request.collection, request.body.rules)
     else:
-        removed = await found.remove(request.id, rules)
+        removed = await found.remove(request.id, request.body)
     return None if removed is None else RequestAnswer(removed=removed)
 
 

@@ -8,7 +8,7 @@ the indexer begins with the cell. The indexer then takes the entry of the curren
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
@@ -40,6 +40,12 @@ class BorrowedEntries:
             return None
         row = self._db.execute("SELECT entry FROM entries WHERE key = ?", (key,)).fetchone()
         return None if row is None else open_packed(row[0])
+
+    def urls(self) -> Iterator[str]:
+        """Yield the URLs of all entries."""
+        for (packed,) in () if self._db is None else self._db.execute("SELECT entry FROM entries"):
+            if (page := open_packed(packed)) is not None:
+                yield page.entry.url
 
     def __len__(self) -> int:
         return 0 if self._db is None else int(self._db.execute("SELECT count(*) FROM entries").fetchone()[0])

@@ -18,6 +18,7 @@ import tantivy
 from teia.durable import disk_errors, exchange_folders, repair_exchange
 from teia.graph.linkfile import LinkFile
 from teia.index.anchors import AnchorTexts
+from teia.index.borrowed import LackingPages
 from teia.index.cell import CellIndex, anchor_words, make_document
 from teia.index.entry import IndexEntry, PackedEntry, pack_entry
 from teia.index.page_texts import shared_texts
@@ -27,6 +28,7 @@ from teia.indexer.cell_indexer import broken_index_folder, new_index_folder
 from teia.store.root import CellFolder
 
 Matches = Callable[[str], bool]
+LACKING_AT_ONCE = 10_000
 
 
 def indexed_urls(folder: CellFolder, matches: Matches) -> list[str]:
@@ -54,7 +56,17 @@ def drop_pages(folder: CellFolder, matches: Matches, *, is_concerned: bool) -> i
         _write_anew(folder.index, new, matches)
         exchange_folders(folder.index, new)
         shutil.rmtree(new, ignore_errors=True)
+    _forget_lacking(folder, matches)
     return len(found)
+
+
+def _forget_lacking(folder: CellFolder, matches: Matches) -> None:
+    """Forget matching pages that the index lacks, or a node would fetch their entries from others."""
+    pages, last = LackingPages(folder.index), None
+    with closing(pages):
+        while some := pages.after(last, LACKING_AT_ONCE):
+            pages.drop([key for key, url in some if matches(url)])
+            last = some[-1][0]
 
 
 def _has_dropped(index: Path) -> bool:

@@ -4,6 +4,7 @@ A URL, or all URLs of a domain, is excluded from the collection and leaves the a
 and the subscriptions. The result states what was found and, by reading everything again, that nothing is left. Every
 step may be repeated, so a command that was killed is simply run again; what it had begun to erase is also finished by
 the next crawl (crawler/open_cell.py). While the collection is crawled, the crawler does it (crawler/upkeep/removal.py).
+In a cluster all nodes do it, and prove it (cluster/cells/removal.py).
 
 A capture of another page may have its body in a removed record. It goes as well, and that page is queued again.
 """
@@ -13,27 +14,31 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import secrets
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 from teia.clock import Clock, iso_utc
 from teia.collections.control_file import Inbox, RemovePages
 from teia.collections.index_state import is_being_written
-from teia.collections.settings import change, is_clustered, saved
-from teia.crawler.upkeep.removal import Matches, matcher, remove_from_closed, survey
+from teia.collections.settings import change, is_clustered, no_node_error, saved
+from teia.crawler.upkeep.removal import (
+    Matches,
+    count_pages,
+    count_records,
+    count_urls,
+    forget_subscriptions,
+    matcher,
+    remove_from_closed,
+)
 from teia.durable import disk_errors
-from teia.errors import StoreError, UsageError
-from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.tables.pages import all_urls
+from teia.errors import ClusterError, StoreError, UsageError
 from teia.indexer.process import CollectionFollower, indexing_lock
 from teia.indexer.rebuild import indexed_pages
 from teia.lib.message import decoded
 from teia.records import Edit, Operator, RemovedPages
-from teia.signals.subscriptions import SCHEMA, Subscriptions
-from teia.sqlite import open_database
-from teia.store.root import CellFolder, Root
+from teia.store.root import Root
 from teia.transfer.audits import AuditKind, audit
 from teia.urls import canonicalize
 
@@ -69,10 +74,13 @@ class RemovalResult:
     index_violations: int = 0
     is_dry_run: bool = True
     rules: list[str] = field(default_factory=list)
+    nodes: dict[str, str] = field(default_factory=dict)
+    """Nodes of a cluster: `done`, `pending` (they are down) or `left` (something could not be removed)."""
 
     @property
     def is_proven(self) -> bool:
-        return not self.left_records and not self.left_pages and not self.index_violations
+        is_left = self.left_records or self.left_pages or self.index_violations
+        return not is_left and all(state == "done" for state in self.nodes.values())
 
 
 def rule_of(word: str) -> str:
@@ -91,58 +99,60 @@ def rule_of(word: str) -> str:
 def remove(root: Root, name: str, targets: Sequence[str], reason: str, clock: Clock, *, dry_run: bool) -> RemovalResult:
     """Remove pages or sites from a collection, which may be crawled meanwhile."""
     folder = root.collection(name)
-    if is_clustered(folder):
-        raise UsageError(f"{name}: pages of a cluster cannot be removed yet; block them with `teia block`")
     rules = [rule_of(word) for word in targets]
     matches = matcher(rules)
     result = RemovalResult(name, list(targets), reason, iso_utc(clock.now_s()), is_dry_run=dry_run, rules=rules)
     if dry_run:
-        result.records = _count_records(folder.cells(), matches)
-        result.urls = _count_urls(folder.cells(), matches)
+        result.records = count_records(folder.cells(), matches)
+        result.urls = count_urls(folder.cells(), matches)
         return result
     known = set(saved(root, name).config.scope.exclude)
     edits = [Edit(EXCLUDE, Operator.ADD, rule) for rule in rules if rule not in known]
     if edits:
         change(root, name, edits, clock)
-    removed = _remove(root, name, rules, clock)
-    result.urls, result.records, result.bytes = removed.urls, removed.records, removed.bytes
-    result.pages_again = removed.pages_again
-    _forget_subscriptions(root, name, matches, result)
-    result.index_violations = _update_index(root, name, matches, clock)
-    result.left_records = _count_records(folder.cells(), matches)
-    result.left_pages = _count_pages(folder.cells(), matches)
+    if is_clustered(folder):
+        _remove_in_cluster(root, name, RemovePages(tuple(rules), secrets.token_hex(8), not edits), result, clock)
+    else:
+        _remove_here(root, name, matches, result, clock)
     with disk_errors(folder.path, "written"), (folder.path / LOG_FILE).open("a", encoding="utf-8") as log:
         log.write(json.dumps(asdict(result)) + "\n")
     return result
 
 
-# ---- what is there --------------------------------------------------------------------------------------------------
+# ---- in a cluster ----------------------------------------------------------------------------------------------------
 
 
-def _count_records(cells: Sequence[CellFolder], matches: Matches) -> int:
-    return sum(len(offsets) for files in survey(cells, matches).values() for offsets in files.values())
-
-
-def _count_urls(cells: Sequence[CellFolder], matches: Matches) -> int:
-    return sum(1 for _, each in _known(cells) if matches(each))
-
-
-def _count_pages(cells: Sequence[CellFolder], matches: Matches) -> int:
-    return sum(1 for has_capture, each in _known(cells) if has_capture and matches(each))
-
-
-def _known(cells: Sequence[CellFolder]) -> Iterator[tuple[bool, str]]:
-    """Yield every known URL, and whether its page still has content."""
-    for folder in cells:
-        frontier = FrontierCell(folder.frontier, read_only=True)
-        try:
-            for each in all_urls(frontier):
-                yield each.page is not None and bool(each.page.file or each.page.digest or each.page.title), each.url
-        finally:
-            frontier.close()
+def _remove_in_cluster(root: Root, name: str, wanted: RemovePages, result: RemovalResult, clock: Clock) -> None:
+    """Have all nodes of a cluster remove pages (cluster/cells/removal.py); they also read everything again."""
+    if root.lock_holder() is None:
+        raise no_node_error(root.collection(name))
+    removed = _request(root, name, wanted, clock)
+    if removed is None:
+        raise ClusterError(
+            f"the node on {root.path} has ended; the nodes carry the removal out all the same. Run the command again,"
+            " here or on the folder of another node, for the result"
+        )
+    _note(result, removed)
+    result.subscriptions, result.notices = removed.subscriptions, removed.notices
+    result.left_records, result.left_pages = removed.left_records, removed.left_pages
+    result.index_violations, result.nodes = removed.left_indexed, removed.nodes
 
 
 # ---- archive, subscriptions, index -----------------------------------------------------------------------------------
+
+
+def _remove_here(root: Root, name: str, matches: Matches, result: RemovalResult, clock: Clock) -> None:
+    folder = root.collection(name)
+    _note(result, _remove(root, name, result.rules, clock))
+    result.subscriptions, result.notices = forget_subscriptions(folder, matches)
+    result.index_violations = _update_index(root, name, matches, clock)
+    result.left_records = count_records(folder.cells(), matches)
+    result.left_pages = count_pages(folder.cells(), matches)
+
+
+def _note(result: RemovalResult, removed: RemovedPages) -> None:
+    result.urls, result.records, result.bytes = removed.urls, removed.records, removed.bytes
+    result.pages_again = removed.pages_again
 
 
 def _remove(root: Root, name: str, rules: Sequence[str], clock: Clock) -> RemovedPages:
@@ -154,16 +164,16 @@ def _remove(root: Root, name: str, rules: Sequence[str], clock: Clock) -> Remove
         except StoreError:
             if root.lock_holder() is None:
                 raise
-        removed = _request(root, name, rules, clock)
+        removed = _request(root, name, RemovePages(tuple(rules)), clock)
         if removed is not None:
             return removed
 
 
-def _request(root: Root, name: str, rules: Sequence[str], clock: Clock) -> RemovedPages | None:
+def _request(root: Root, name: str, wanted: RemovePages, clock: Clock) -> RemovedPages | None:
     """Request a removal of the crawler that runs; return None if it ends before it has answered."""
     until = clock.ticks_s() + ANSWER_TIMEOUT_S
     with Inbox(root.control) as inbox:
-        number = inbox.send(name, RemovePages(tuple(rules)), clock.now_s())
+        number = inbox.send(name, wanted, clock.now_s())
         while (request := inbox.get(number)) is not None and request.done_s is None:
             if root.lock_holder() is None:
                 return None
@@ -177,15 +187,6 @@ def _request(root: Root, name: str, rules: Sequence[str], clock: Clock) -> Remov
     if answer is not None and answer.error:
         raise StoreError(decoded(answer.error))
     return None if answer is None else answer.removed
-
-
-def _forget_subscriptions(root: Root, name: str, matches: Matches, result: RemovalResult) -> None:
-    """End subscriptions to matching pages, and delete notices that name one."""
-    folder = root.collection(name)
-    if not folder.subscriptions.exists():
-        return
-    with closing(Subscriptions(open_database(folder.subscriptions, SCHEMA))) as store:
-        result.subscriptions, result.notices = store.forget_pages(matches)
 
 
 def _update_index(root: Root, name: str, matches: Matches, clock: Clock) -> int:

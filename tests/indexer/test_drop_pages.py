@@ -9,6 +9,7 @@ import pytest
 
 from teia.graph.linkfile import LinkFile
 from teia.index.anchors import AnchorTexts
+from teia.index.borrowed import LackingPages
 from teia.index.cell import CellIndex, anchor_words
 from teia.index.position import read_position
 from teia.index.reader import CellReader
@@ -43,6 +44,8 @@ def cell(tmp_path: Path) -> CellFolder:
     with closing(LinkFile(folder.index / "links.bin")) as links:
         links.append(key_of(BAD), [key_of(GOOD)])
         links.flush()
+    with closing(LackingPages(folder.index)) as lacking:
+        lacking.add([(key_of(url), url) for url in (BAD, OTHER)])
     return folder
 
 
@@ -67,6 +70,8 @@ def test_a_page_leaves_the_files_of_the_index_and_the_others_stay(cell: CellFold
     assert read_position(cell.index) == position
     assert (hits(cell, "anchor", anchor_words(["praise"])), hits(cell, "all", "harmless")) == (1, 1)
     assert not new_index_folder(cell).exists()
+    with closing(LackingPages(cell.index)) as lacking:
+        assert [url for _, url in lacking.after(None, 10)] == [OTHER]
     assert drop_pages(cell, is_bad, is_concerned=True) == 0
 
 

@@ -19,6 +19,12 @@ from teia.lib.message import Message
 from teia.transfer.removal import RemovalResult
 from teia.transfer.removal import remove as remove_pages
 
+NODE_STATES = {
+    "done": "done, nothing is left",
+    "pending": "pending: it is down, and removes the pages when it comes back, before it joins",
+    "left": "something is left",
+}
+
 
 def remove(
     targets: Annotated[
@@ -70,8 +76,12 @@ def _print(done: RemovalResult) -> None:
     )
     if done.pages_again:
         console.print(f"{done.pages_again:,} other pages shared a removed body and are queued again")
+    for node, state in done.nodes.items():
+        console.print(f"{node}: {NODE_STATES[state]}")
     if done.is_proven:
         console.print("read again: nothing of them is left")
+    elif "pending" in done.nodes.values() and "left" not in done.nodes.values():
+        console.print("not proven yet: run the command again when these nodes are back")
     else:
         console.print(
             f"read again: {done.left_records:,} records and {done.left_pages:,} pages are left,"

@@ -13,5 +13,6 @@ ship_archive       copy archive files to where snapshots are, and back
 upkeep             background work of a node for its cells
 split              divide a cell that has grown too large
 site_homes         the cell of each site, redirected sites included
+removal            remove pages from cells, disks and snapshots of all nodes
 copy_all           copy all cells of a cluster into one folder
 """

@@ -81,6 +81,14 @@ class CellCopies:
             await self._catch_up(log, None)
             yield self.folders[log.cell]
 
+    @asynccontextmanager
+    async def lock_closed_cell(self, cell: int) -> AsyncIterator[CellFolder]:
+        """Lock a cell that is not crawled here, as its copy is."""
+        async with self._locks[cell]:
+            if cell in self.open:
+                raise NoAnswer(f"cell {cell} is being crawled")
+            yield self.folders[cell]
+
     def close_all(self) -> None:
         """Mark all cells as closed, at the end of a shift."""
         self.open.clear()

@@ -260,7 +260,7 @@ class CellLog:
                     return
         raise CellLost(self.cell, "the session ended before its log was read")
 
-    async def links(self, after: int, is_over: Callable[[], bool] = lambda: False) -> AsyncIterator[LinkBatch]:
+    async def links(self, after: int, is_over: Callable[[], bool] = lambda: False) -> AsyncGenerator[LinkBatch, None]:
         """Yield links that other cells found for this cell, until `is_over`; the client may swallow a cancellation."""
         async with contextlib.aclosing(self._follow(["links"], after, is_over)) as messages:
             async for _, message in messages:
@@ -383,6 +383,16 @@ class CellLog:
         for kind in ("log", "part") if below else ():  # zero means all of them to the server
             await self._wire.request(self._wire.js.purge_stream(self._stream, subject=self._subject(kind), seq=below))
         await self._wire.request(self._wire.js.purge_stream(self._stream, subject=self._subject("snap"), keep=1))
+
+    async def last_links(self) -> int:
+        """Return the number of the last message for this cell that waits in the stream; 0 if there is none."""
+        from nats.js.errors import NotFoundError
+
+        try:
+            message = await self._wire.request(self._wire.js.get_msg(self._stream, subject=self._subject("links")))
+        except NotFoundError:
+            return 0
+        return message.seq or 0
 
     async def purge_links(self, until: int) -> None:
         """Purge links that were taken into the cell; `until` is the last of them."""

@@ -28,6 +28,7 @@ from teia.durable import disk_errors
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CLUSTER
+from teia.frontier.tables.captures import erase_deleted_rows
 from teia.sqlite import sqlite_errors
 from teia.store.archive import Position
 from teia.store.root import CellFolder, CollectionFolder
@@ -92,6 +93,7 @@ async def _catch_up(frontier: FrontierCell, folder: CellFolder, log: CellLog, un
             f"{folder.frontier} contains record {applied}, but the log of cell {folder.number} ends at {log.last}: the"
             " log was lost or restarted; nothing was changed"
         )
+    erase_deleted_rows(frontier)  # of pages that were removed (removal.py)
     records, ours = 0, OwnTail(frontier, folder)
     if applied < end:
         async for batch in _batches(log.replay(applied, end)):

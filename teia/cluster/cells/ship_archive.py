@@ -40,9 +40,42 @@ class ArchiveTransfers:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._uploaded: dict[int, dict[str, list[tuple[int, int]]]] = {}
+        self._lock = asyncio.Lock()
+        """Held while stretches are stored or read, so that none is replaced meanwhile."""
 
     async def upload(self, folder: CellFolder) -> int:
         """Upload committed archive bytes that are not stored yet; return their number."""
+        async with self._lock:
+            return await self._upload_new(folder)
+
+    async def replace_changed(self, folder: CellFolder) -> int:
+        """Store stretches again whose bytes differ from this disk, where records were erased; return their number.
+
+        All of them are read. The object of a stretch is deleted before another one gets its name: a crash in between
+        leaves a gap, which the next upload fills.
+        """
+        replaced = 0
+        async with self._lock:
+            for name, stretches in sorted((await self._stretches(folder.number)).items()):
+                path = folder.archive / name
+                for begin, end in stretches if path.parent == folder.archive else ():
+                    if size_of(path) >= end and not await self._is_stored(folder, path, begin, end):
+                        self._uploaded.pop(folder.number, None)
+                        await self._objects.delete(f"{folder.number}-warc-{name}-{begin}-{end}")
+                        await self._upload(folder, path, begin, end)
+                        replaced += 1
+        return replaced
+
+    async def _is_stored(self, folder: CellFolder, path: Path, begin: int, end: int) -> bool:
+        """Tell whether a stored stretch has the bytes of the file on this disk."""
+        stretch = folder.path / ".stretch"
+        try:
+            await self._objects.get(f"{folder.number}-warc-{path.name}-{begin}-{end}", stretch)
+            return await asyncio.to_thread(_has_part, path, stretch, begin, end)
+        finally:
+            stretch.unlink(missing_ok=True)
+
+    async def _upload_new(self, folder: CellFolder) -> int:
         # Listed once for each cell: later stretches are this node's own.
         if folder.number not in self._uploaded:
             self._uploaded[folder.number] = await self._stretches(folder.number)
@@ -89,6 +122,10 @@ class ArchiveTransfers:
         return downloaded
 
     async def _download(self, folder: CellFolder, names: Collection[str] | None) -> int:
+        async with self._lock:
+            return await self._download_missing(folder, names)
+
+    async def _download_missing(self, folder: CellFolder, names: Collection[str] | None) -> int:
         downloaded = 0
         for name, stretches in sorted((await self._stretches(folder.number)).items()):
             path = folder.archive / name
@@ -164,6 +201,19 @@ def _copy_part(source: Path, target: Path, begin: int, end: int) -> None:
         while left and (chunk := file.read(min(READ_BYTES, left))):
             into.write(chunk)
             left -= len(chunk)
+
+
+def _has_part(file: Path, part: Path, begin: int, end: int) -> bool:
+    """Tell whether a part of a file equals another file."""
+    with disk_errors(file, "read"), file.open("rb") as whole, part.open("rb") as other:
+        whole.seek(begin)
+        left = end - begin
+        while left:
+            chunk = whole.read(min(READ_BYTES, left))
+            if not chunk or other.read(len(chunk)) != chunk:
+                return False
+            left -= len(chunk)
+        return not other.read(1)
 
 
 def _append(source: Path, target: Path) -> None:

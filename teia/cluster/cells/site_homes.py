@@ -23,12 +23,13 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.cell.split import split_cells
 from teia.frontier.queue.ledger import Ledger
+from teia.frontier.tables.captures import forget_lost, hosts_of_captures
 from teia.lib.undecodable import UNDECODABLE
 from teia.urls import cell_table, site_of, slot_of
 
 # First bytes of messages that are neither links nor a site. Signals are sent this way only while a node of the version
 # before is there, to and from it (cluster/crawl/commit.py); with format 2 of changes (journal.py) this goes.
-SITE_MOVED, FORWARDED = b"told", b"signal"
+SITE_MOVED, FORWARDED, LOST = b"told", b"signal", b"lost"
 AWAY, GUEST = "away ", "guest "
 DELAY = "rest "
 """Prefix of `meta` rows for hosts with more than the usual delay; the value is the time when it ends."""
@@ -41,22 +42,31 @@ class SiteMoved(msgspec.Struct, array_like=True, frozen=True):
     cell: int
 
 
-CellMessage = list[FoundUrl] | move_site.SiteRows | SiteMoved | ForwardedSignals
-"""Message of one cell to another: links, a site or a part of it, a site's new cell, or forwarded signals."""
+class LostCaptures(msgspec.Struct, array_like=True, frozen=True):
+    """Records that a node erased from its archive, by file and offset: pages of other cells may refer to them."""
+
+    places: list[tuple[str, int]]
+
+
+CellMessage = list[FoundUrl] | move_site.SiteRows | SiteMoved | ForwardedSignals | LostCaptures
+"""Message of one cell to another: links, a site or a part of it, its new cell, forwarded signals, lost captures."""
 
 _decode_forwarded = msgspec.msgpack.Decoder(ForwardedSignals).decode
 _decode_moved = msgspec.msgpack.Decoder(SiteMoved).decode
+_decode_lost = msgspec.msgpack.Decoder(LostCaptures).decode
 
 
 def decode_message(bulk: bytes) -> CellMessage:
     """Decode a message from another cell."""
     if move_site.is_part(bulk):
         return move_site.decode_part(bulk)
-    if not bulk.startswith((SITE_MOVED, FORWARDED)):
+    if not bulk.startswith((SITE_MOVED, FORWARDED, LOST)):
         return mail.decode_links(bulk)
     try:
         if bulk.startswith(FORWARDED):
             return _decode_forwarded(bulk[len(FORWARDED) :])
+        if bulk.startswith(LOST):
+            return _decode_lost(bulk[len(LOST) :])
         return _decode_moved(bulk[len(SITE_MOVED) :])
     except UNDECODABLE as error:
         raise ClusterError(f"a message of another cell about a site cannot be read: {error}") from error
@@ -83,6 +93,13 @@ def long_delays(frontier: FrontierCell, now_s: float) -> dict[str, float]:
             frontier.delete_meta(over)
     latest_s = now_s + Ledger.MAX_DELAY_S
     return {host: min(until_s, latest_s) for host, until_s in delays.items() if until_s >= now_s}
+
+
+def _forget_captures(frontier: FrontierCell, places: set[tuple[str, int]], now_s: float) -> list[tuple[int, str]]:
+    """Forget captures that are gone, and queue their pages again; return number and name of their hosts."""
+    hosts = hosts_of_captures(frontier, places)
+    forget_lost(frontier, lambda file, offset, _: (file, offset) in places, now_s)
+    return hosts
 
 
 class SiteHomes:
@@ -164,6 +181,8 @@ class SiteHomes:
         if isinstance(message, SiteMoved):
             self._record_departure(cell, frontier, message.site, message.cell)
             return []
+        if isinstance(message, LostCaptures):
+            return _forget_captures(frontier, set(message.places), now_s)
         if isinstance(message, ForwardedSignals):
             return []  # for the inbox, not for the cell (cluster/crawl/commit.py)
         if isinstance(message, move_site.SiteRows):

@@ -23,6 +23,7 @@ import os
 import re
 import secrets
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -37,7 +38,7 @@ from teia.durable import disk_errors, sync_folder
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CLUSTER
-from teia.frontier.cell.split import copy_cell, extract_slots
+from teia.frontier.cell.split import compact_copy, copy_cell, extract_slots
 from teia.frontier.page_sums import forget_sums
 from teia.lib.undecodable import UNDECODABLE
 from teia.store.root import CellFolder
@@ -95,6 +96,7 @@ class Snapshots:
         self._maps: dict[str, FileMap] = {}
         self._bad: set[str] = set()
         self._reading = asyncio.Semaphore(AT_ONCE)
+        self._saving: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def pointer_of(self, log: CellLog) -> Pointer | None:
         """Return the snapshot pointer of a cell; None if it never had a snapshot."""
@@ -118,6 +120,25 @@ class Snapshots:
 
         With `must_make_room` the log is purged up to the new snapshot, so the snapshot before it can no longer be used.
         """
+        async with self._saving[log.cell]:
+            return await self._save(log, folder, must_make_room=must_make_room)
+
+    async def replace_all(self, log: CellLog, folder: CellFolder) -> Snapshot:
+        """Make a snapshot that shares nothing with earlier ones, and delete those, with the log before it.
+
+        So rows that are no longer in the cell's file are nowhere in NATS (removal.py).
+        """
+        # One at a time: a snapshot that was begun before would name its older copy afterwards.
+        async with self._saving[log.cell]:
+            with _workspace(folder.path / ".snapshot") as workspace:
+                made = await self._make(log, folder, None, workspace, is_compact=True)
+            log.unsaved_bytes = 0
+            await log.purge(made.last.log_seq)
+            await log.purge_links(made.last.last_links_seq)
+            await self._sweep(log, made)
+        return made.last
+
+    async def _save(self, log: CellLog, folder: CellFolder, *, must_make_room: bool) -> Snapshot | None:
         pointer = await self.pointer_of(log)
         last = None if pointer is None else pointer.last
         applied = await asyncio.to_thread(_applied_seq, folder.frontier)
@@ -137,10 +158,17 @@ class Snapshots:
         await self._sweep(log, made)
         return made.last
 
-    async def _make(self, log: CellLog, folder: CellFolder, pointer: Pointer | None, workspace: Path) -> Pointer:
-        """Do steps 1 to 3 of the module docstring: copy and pack the file, store it, publish its pointer."""
+    async def _make(
+        self, log: CellLog, folder: CellFolder, pointer: Pointer | None, workspace: Path, *, is_compact: bool = False
+    ) -> Pointer:
+        """Do steps 1 to 3 of the module docstring: copy and pack the file, store it, publish its pointer.
+
+        The snapshots of `pointer` stay; with `is_compact` the copy has no free space, where deleted rows might be left.
+        """
         copy = workspace / "copy"
         log_seq, last_links_seq = await asyncio.to_thread(copy_cell, folder.frontier, copy, log.changes_format())
+        if is_compact:
+            await asyncio.to_thread(compact_copy, copy)
         name = f"{log.cell}-{log.epoch}-{log_seq}-{secrets.token_hex(3)}"
         before = None if pointer is None else pointer.last
         # Built on the snapshot before the last, so that the last and the new one share no object.

@@ -48,7 +48,7 @@ class Upkeep:
         self._follower = Follower(owner, session, copies, clock)
         self._owner, self._session, self._clock = owner, session, clock
         self._saver: SnapshotScheduler | None = None
-        self._transfers = ArchiveTransfers(objects) if objects is not None and settings.ship_archive else None
+        self.transfers = ArchiveTransfers(objects) if objects is not None and settings.ship_archive else None
         self._waiting_since: float | None = None
         self._handing_since: float | None = None
         self._owned: set[int] = set()
@@ -60,15 +60,15 @@ class Upkeep:
         if copies.snapshots is not None:
             space = StreamSpace(session.wire, clock, owner.collection)
             owner.has_room = lambda: space.has_room
-            self._saver = SnapshotScheduler(copies.snapshots, settings, owner, copies, space, clock, self._transfers)
+            self._saver = SnapshotScheduler(copies.snapshots, settings, owner, copies, space, clock, self.transfers)
 
     async def run(self) -> None:
         """Work until the session is lost, or cancelled."""
         tasks: list[Awaitable[None]] = [self._follower.follow_for_ever()]
         if self._saver is not None:
             tasks.append(self._saver.save_for_ever(self._is_over))
-        if self._transfers is not None:
-            tasks.append(self._download_archives(self._transfers))
+        if self.transfers is not None:
+            tasks.append(self._download_archives(self.transfers))
         await asyncio.gather(*tasks)
 
     def _is_over(self) -> bool:

@@ -111,8 +111,8 @@ class CommandReceiver:
         self._began = clock.ticks_s()
         self._nudged = False
         self._stops = agreement.stops
-        self._settings_edition = agreement.edition
-        """The edition whose settings are in use."""
+        self.applied = agreement
+        """The agreement whose settings are in use."""
         self._changing: tuple[Sequence[Edit], asyncio.Task[RequestAnswer]] | None = None
         """The edits that this node is applying to the agreement."""
 
@@ -268,13 +268,13 @@ class CommandReceiver:
             )
         if self._lacks_settings(agreement):
             self.config = self._own_settings(write_settings(self._root, agreement))
-            self._settings_edition = agreement.edition  # last: if they could not be written, the next look tries again
+            self.applied = agreement  # last: if they could not be written, the next look tries again
             folder, here = self._root.collection(self._name), self.requests.here
             remove_unused_copies(folder, agreement.files, None if here is None else here.crawl.config)
 
     def _lacks_settings(self, agreement: Agreement) -> bool:
         """Tell whether an agreement is the newest one that was read, and its settings are not in use yet."""
-        return agreement.edition >= self.agreement.edition and agreement.edition > self._settings_edition
+        return agreement.edition >= self.agreement.edition and agreement.edition > self.applied.edition
 
     # -- applying the agreement to the crawl ---------------------------------------------------------------
 

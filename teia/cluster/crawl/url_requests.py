@@ -9,6 +9,9 @@ written into the agreement, and all nodes run the first one that is not done. Ea
 from which a new owner continues (frontier/cell/bulk.py). A node with a pending action asks for the cells that are done;
 when it knows of all of them, it writes the number of URLs into the agreement.
 
+A removal of pages is written into the agreement as well, and never leaves it (cluster/cells/removal.py). The request is
+answered when all nodes that live have carried it out.
+
 A hub may call back at any node's server (WebSub). The node that has the subscription judges the call, since it alone
 knows the secret; the server that was called does the rest.
 """
@@ -23,13 +26,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from teia.clock import Clock
+from teia.cluster.cells.removal import is_complete, removal_result, with_removal
 from teia.cluster.crawl.ownership import ownership_of
 from teia.cluster.members.agreement import AgreedAction, Agreement
+from teia.cluster.members.session import NodeState
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import Wire, decode_message
+from teia.collections.control_file import RemovePages
 from teia.collections.poll_requests import OpenCrawl
 from teia.crawler.signals_in.websub import judge_call
-from teia.errors import UsageError
 from teia.frontier.cell.bulk import BulkSelection
 from teia.records import RemovedPages
 from teia.signals.websub import HubCall, HubVerdict
@@ -89,6 +94,8 @@ class ClusterRequests:
     ) -> None:  # fmt: skip
         self.here: OpenCrawl | None = None
         """The crawl that is open here."""
+        self.known_nodes: Callable[[], Mapping[str, NodeState]] = dict
+        """Function that returns all nodes of the collection, also those that are down; none before this one joins."""
         self._folder, self._subject = folder, f"teia.asked.{shared}"
         self._wire, self._thread, self._clock = wire, thread, clock
         self._agreement, self._amend = agreement, amend
@@ -142,9 +149,20 @@ class ClusterRequests:
         self._waits_for_action = self._waits_for_action or agreed.urls is None
         return agreed.urls
 
-    async def remove(self, number: int, rules: tuple[str, ...]) -> RemovedPages | None:  # noqa: ARG002
-        """Refuse: captures of a cluster are on many disks, and in snapshots."""
-        raise UsageError("pages of a cluster cannot be removed yet; block them with `teia block`")
+    async def remove(self, number: int, wanted: RemovePages) -> RemovedPages | None:  # noqa: ARG002
+        """Have all nodes remove pages (cluster/cells/removal.py); return the result when those that live are done."""
+        nodes, removals = self.known_nodes(), self._agreement().removals
+        if not nodes:  # this node has not joined yet
+            return None
+        agreed = next((each for each in removals if each.mark == wanted.mark), None)
+        if agreed is None and wanted.may_join:
+            same = [each for each in removals if each.rules == wanted.rules]
+            agreed = next((each for each in reversed(same) if not is_complete(each, nodes)), None)
+        if agreed is None:
+            now_s = self._clock.now_s()
+            await self._amend(lambda now: with_removal(now, wanted.mark, wanted.rules, now_s))
+            return None
+        return removal_result(agreed, nodes)
 
     async def judge_hub_call(self, mark: str, call: HubCall) -> HubVerdict | None:
         self._calls[mark] = call

@@ -29,10 +29,11 @@ from teia.lib.undecodable import UNDECODABLE
 from teia.store.root import Root
 from teia.urls import cell_starts
 
-FIRST_VERSION, WITH_SPLITS, VERSION = 1, 2, 3
+FIRST_VERSION, WITH_SPLITS, WITH_FILES, VERSION = 1, 2, 3, 4
 """Versions of the agreement. The second has split cells, which a teia of the first would take for whole.
 
-The third has files, without which a teia of the second would not understand the settings.
+The third has files, without which a teia of the second would not understand the settings. The fourth has removals,
+which a teia of the third would not carry out, and drop with its next change.
 """
 
 HASH = "hash"
@@ -66,6 +67,37 @@ class AgreedAction(msgspec.Struct, frozen=True, array_like=True):
     urls: int | None = None
 
 
+class NodeRemoval(msgspec.Struct, frozen=True, array_like=True):
+    """One node's part in a removal: what it removed, and what is left of it. `is_checked`: all was read again."""
+
+    urls: int = 0
+    records: int = 0
+    bytes: int = 0
+    pages_again: int = 0
+    subscriptions: int = 0
+    notices: int = 0
+    left_records: int = 0
+    left_pages: int = 0
+    left_indexed: int = 0
+    is_checked: bool = False
+
+    @property
+    def is_clean(self) -> bool:
+        return self.is_checked and not self.left_records and not self.left_pages and not self.left_indexed
+
+
+class AgreedRemoval(msgspec.Struct, frozen=True):
+    """Pages that all nodes remove (cluster/cells/removal.py); it is never forgotten: a node may come back late."""
+
+    mark: str
+    rules: tuple[str, ...]
+    requested_s: float
+    cells: frozenset[int] = frozenset()
+    """Cells whose tables, snapshots and logs are without the pages."""
+    reports: dict[str, NodeRemoval] = {}
+    """By node, once it has removed the pages from its disk."""
+
+
 class Agreement(msgspec.Struct, frozen=True):
     """A collection as its cluster knows it; `settings` are its teia.toml."""
 
@@ -97,6 +129,8 @@ class Agreement(msgspec.Struct, frozen=True):
     """The files that the settings name, as DIGEST/FILE (shared_files.py)."""
     actions: list[AgreedAction] = []
     """Bulk actions, in the order in which nodes run them; those that are done stay for a while."""
+    removals: list[AgreedRemoval] = []
+    """Removals of pages, in the order in which nodes carry them out."""
 
     @property
     def starts(self) -> tuple[int, ...]:
@@ -208,8 +242,10 @@ async def amend_agreement(
 
 def _version_of(agreement: Agreement) -> int:
     """Return the version that a teia must know to understand an agreement; an older one must refuse it."""
-    needed = VERSION if agreement.files else WITH_SPLITS if agreement.splits else FIRST_VERSION
-    return max(agreement.version, needed)
+    needed = [WITH_SPLITS] if agreement.splits else [FIRST_VERSION]
+    needed += [WITH_FILES] if agreement.files else []
+    needed += [VERSION] if agreement.removals else []
+    return max(agreement.version, *needed)
 
 
 async def nudge(wire: Wire, name: str) -> None:

@@ -9,6 +9,7 @@ a stop or a crash leaves of these, the next one who opens the cell erases (open_
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -18,12 +19,15 @@ from teia.clock import Clock
 from teia.crawler.open_cell import Cell, ErasableCell, ErasureStopped, finish_erasures, plan_erasures
 from teia.frontier.cell import in_link_counts, mail
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.connection import RowKey
 from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.rules.scope import compile_scope
-from teia.frontier.tables.captures import forget_lost, forget_page
+from teia.frontier.tables.captures import erase_deleted_rows, forget_lost, forget_page
 from teia.frontier.tables.pages import all_urls
 from teia.index.handover import Handover
 from teia.records import RemovedPages
+from teia.signals.subscriptions import SCHEMA, Subscriptions
+from teia.sqlite import open_database
 from teia.store.archive import archive_files
 from teia.store.reader import ArchiveRecord, file_records, ignore_damage
 from teia.store.root import CellFolder, CollectionFolder
@@ -93,23 +97,30 @@ def remove_from_closed(folder: CollectionFolder, rules: Sequence[str], clock: Cl
 
 
 def remove_pages(
-    folder: CollectionFolder, cells: Sequence[ErasableCell], found: Found, matches: Matches, clock: Clock
+    folder: CollectionFolder,
+    cells: Sequence[ErasableCell],
+    found: Found,
+    matches: Matches,
+    clock: Clock,
+    at_once: int = sys.maxsize,
 ) -> RemovedPages:
-    """Remove the matching pages and the records that `survey` found; nothing is appended to the archive meanwhile."""
-    places = {(file, offset) for files in found.values() for file, offsets in files.items() for offset in offsets}
+    """Remove the matching pages and the records that `survey` found; nothing is appended to the archive meanwhile.
+
+    `at_once` is the greatest number of pages in one transaction: in a cluster each is a record of limited size.
+    """
+    places = places_of(found)
     cell_number = host_to_cell(folder.starts())
     urls = pages_again = 0
     for cell in cells:
         frontier = cell.frontier
         keys = [each.row_key for each in all_urls(frontier) if matches(each.url)]
+        erase_deleted_rows(frontier)
+        first = max(0, len(keys) - at_once)
+        for at in range(0, first, at_once):
+            with frontier.transaction():
+                _forget_pages(cell, keys[at : min(first, at + at_once)], cell_number, clock)
         with frontier.transaction():
-            gone: dict[int, list[FoundUrl]] = {}
-            for row_key in keys:
-                for host, key in forget_page(frontier, row_key):
-                    gone.setdefault(cell_number(host), []).append(in_link_counts.removed_link(host, key))
-            frontier.add_links(gone.pop(cell.folder.number, []), clock.now_s())
-            for to_cell, links in gone.items():
-                mail.post(frontier, to_cell, links)
+            _forget_pages(cell, keys[first:], cell_number, clock)
             pages_again += forget_lost(frontier, lambda file, offset, _: (file, offset) in places, clock.now_s())[0]
             own = found.get(cell.folder.number, {})
             plan_erasures(frontier, ((file, each) for file in own for each in own[file]), "removal")
@@ -119,6 +130,57 @@ def remove_pages(
         bodies.forget(places)
     erased = sum(cell.erase().bytes for cell in cells)
     return RemovedPages(urls, len(places), erased, pages_again)
+
+
+def _forget_pages(cell: ErasableCell, keys: Sequence[RowKey], cell_number: Callable[[str], int], clock: Clock) -> None:
+    """Forget pages of a cell, and count the links that they had no more; inside a transaction."""
+    frontier = cell.frontier
+    gone: dict[int, list[FoundUrl]] = {}
+    for row_key in keys:
+        for host, key in forget_page(frontier, row_key):
+            gone.setdefault(cell_number(host), []).append(in_link_counts.removed_link(host, key))
+    frontier.add_links(gone.pop(cell.folder.number, []), clock.now_s())
+    for to_cell, links in gone.items():
+        mail.post(frontier, to_cell, links)
+
+
+def places_of(found: Found) -> set[tuple[str, int]]:
+    """Return the files and offsets of records that `survey` found."""
+    return {(file, offset) for files in found.values() for file, offsets in files.items() for offset in offsets}
+
+
+def count_records(
+    cells: Sequence[CellFolder], matches: Matches, is_stopping: Callable[[], bool] = lambda: False
+) -> int:
+    """Return the number of records about matching URLs; every record is read."""
+    found = survey(cells, matches, is_stopping)
+    return sum(len(offsets) for files in found.values() for offsets in files.values())
+
+
+def count_urls(cells: Sequence[CellFolder], matches: Matches) -> int:
+    """Return the number of matching URLs that are known."""
+    return sum(1 for _, each in _known(cells) if matches(each))
+
+
+def count_pages(cells: Sequence[CellFolder], matches: Matches) -> int:
+    """Return the number of matching pages that still have content."""
+    return sum(1 for has_content, each in _known(cells) if has_content and matches(each))
+
+
+def _known(cells: Sequence[CellFolder]) -> Iterator[tuple[bool, str]]:
+    """Yield every known URL, and whether its page still has content."""
+    for folder in cells:
+        with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
+            for each in all_urls(frontier):
+                yield each.page is not None and bool(each.page.file or each.page.digest or each.page.title), each.url
+
+
+def forget_subscriptions(folder: CollectionFolder, matches: Matches) -> tuple[int, int]:
+    """End subscriptions to matching pages, and delete notices that name one; return the numbers of both."""
+    if not folder.subscriptions.exists():
+        return 0, 0
+    with closing(Subscriptions(open_database(folder.subscriptions, SCHEMA))) as store:
+        return store.forget_pages(matches)
 
 
 def survey(cells: Sequence[CellFolder], matches: Matches, is_stopping: Callable[[], bool] = lambda: False) -> Found:

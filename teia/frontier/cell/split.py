@@ -106,6 +106,14 @@ def copy_cell(source: Path, target: Path, changes_format: int) -> tuple[int, int
         return applied_seq(copy), 0 if row is None else int(row[0])
 
 
+def compact_copy(copy: Path) -> None:
+    """Rewrite a copy without free space, in which deleted rows may be left; no other process uses it."""
+    with sqlite_errors(copy), closing(sqlite3.connect(copy, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = OFF")
+        db.execute("PRAGMA synchronous = OFF")
+        db.execute("VACUUM")
+
+
 def tables_of(db: sqlite3.Connection) -> list[str]:
     """Return the tables whose rows belong to slots; not those of the cell as a whole."""
     names = db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from teia.frontier.cell import in_link_counts, revisits
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.connection import CellConnection, RowKey
 from teia.frontier.cell.schema import STATE_EXCLUDED, STATE_QUEUED
+from teia.frontier.tables.pages import all_urls
 from teia.records import Outcome
 
 
@@ -91,6 +92,34 @@ def forget_lost(cell: FrontierCell, is_lost: Callable[[str, int, int], bool], no
             )
     cell.count_captures()
     return urls, visits
+
+
+def shared_places(
+    cell: CellConnection, matches: Callable[[str], bool], places: Collection[tuple[str, int]]
+) -> set[tuple[str, int]]:
+    """Return those of some records, by file and offset, that pages refer to whose URLs do not match."""
+    gone, shared = set[RowKey](), set[tuple[str, int]]()
+    for each in all_urls(cell):
+        if matches(each.url):
+            gone.add(each.row_key)
+        elif each.page is not None and (each.page.file, each.page.offset) in places:
+            shared.add((each.page.file, each.page.offset))
+    for row_key, captures in captures_by_page(cell):
+        if row_key not in gone:
+            shared.update(place for each in captures if (place := (each.file, each.offset)) in places)
+    return shared
+
+
+def hosts_of_captures(cell: CellConnection, places: Collection[tuple[str, int]]) -> list[tuple[int, str]]:
+    """Return number and name of the hosts of pages whose captures lie at these files and offsets."""
+    sql = "SELECT DISTINCT h.host_id, h.name, p.file, p.offset FROM pages AS p JOIN hosts AS h USING (host_id)"
+    rows = cell.rows(f"{sql} WHERE p.file <> ''")
+    return list({(host_id, name): None for host_id, name, file, offset in rows if (file, offset) in places})
+
+
+def erase_deleted_rows(cell: FrontierCell) -> None:
+    """Let SQLite overwrite what this connection deletes from now on; not every build does so by itself."""
+    cell.db.execute("PRAGMA secure_delete = ON")
 
 
 def forget_page(cell: FrontierCell, row_key: RowKey) -> list[tuple[str, int]]:

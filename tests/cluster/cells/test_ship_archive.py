@@ -48,6 +48,30 @@ def commit(folder: CellFolder, serial: int, data: bytes, uncommitted: bytes = b"
     frontier.close()
 
 
+def test_erased_records_leave_the_stored_stretches_too(thread: LoopThread, tmp_path: Path) -> None:
+    objects, do = FileObjects(str(tmp_path / "store"), "main"), thread.wait_for
+    giver, taker = folder_of(tmp_path / "a"), folder_of(tmp_path / "b")
+    transfers = ArchiveTransfers(objects)
+    commit(giver, 1, b"bad" * 1_000)
+    do(transfers.upload(giver))
+    commit(giver, 1, b"good" * 1_000)
+    do(transfers.upload(giver))
+    assert do(transfers.replace_changed(giver)) == 0
+    do(ArchiveTransfers(objects).download(taker))
+    path = taker.archive / FILE.format(1)
+    octets = bytes(3_000) + b"good" * 1_000
+    # As an erasure does it, which keeps the file read-only.
+    path.chmod(0o644)
+    path.write_bytes(octets)
+    path.chmod(0o444)
+    others = ArchiveTransfers(objects)
+    assert (do(others.replace_changed(taker)), do(others.replace_changed(taker))) == (1, 0)
+    assert not [each for each in (tmp_path / "store").rglob("*") if each.is_file() and b"bad" in each.read_bytes()]
+    third = folder_of(tmp_path / "c")
+    assert do(ArchiveTransfers(objects).download(third)) == 1
+    assert (third.archive / FILE.format(1)).read_bytes() == octets
+
+
 def test_what_is_committed_of_an_archive_is_where_the_cell_goes(thread: LoopThread, tmp_path: Path) -> None:
     objects, do = FileObjects(str(tmp_path / "store"), "main"), thread.wait_for
     giver, taker = folder_of(tmp_path / "a"), folder_of(tmp_path / "b")

@@ -14,6 +14,7 @@ from teia.cluster.cells.snapshot_schedule import StreamSpace
 from teia.cluster.cells.snapshots import CannotRestore, Snapshots
 from teia.cluster.nats.objects import FileObjects, NatsObjects
 from teia.cluster.nats.thread import LoopThread
+from teia.frontier.tables.captures import erase_deleted_rows
 from tests.cluster.conftest import Nats
 from tests.cluster.kept import OwnedCell
 
@@ -69,6 +70,39 @@ def test_the_log_is_purged_below_the_snapshot_before_the_last(kept: OwnedCell) -
     _, behind = kept.become_owner("old", kept.snapshots())
     assert behind <= 1
     assert kept.dump("old") == kept.dump("a")
+
+
+def test_a_snapshot_that_replaces_all_leaves_nothing_of_deleted_rows_in_nats(kept: OwnedCell) -> None:
+    """Rows that a removal has deleted; a copy from before gets rid of them too."""
+    kept.objects = NatsObjects(kept.wire, kept.nats.clock, f"snap_{kept.collection}", kept.nats.count)
+    snapshots = kept.snapshots()
+    log, _ = kept.become_owner("a", snapshots)
+    kept.write(log, "a", 1_000)
+    save(kept, snapshots, log)
+    kept.become_owner("old", snapshots)
+    log, _ = kept.become_owner("a", snapshots)
+    with kept.open_cell(log, "a") as cell, cell.transaction():
+        cell.set_meta({"bad": "xqslander"})
+    save(kept, snapshots, log)
+    kept.become_owner("old", snapshots)
+    log, _ = kept.become_owner("a", snapshots)
+    assert b"xqslander" in kept.folder_of("old").frontier.read_bytes()
+    with kept.open_cell(log, "a") as cell:
+        erase_deleted_rows(cell)
+        with cell.transaction():
+            cell.delete_meta(["bad"])
+    made = kept.wait_for(snapshots.replace_all(log, kept.folder_of("a")))
+    assert kept.names() == sorted(made.objects)
+    pointer = kept.wait_for(snapshots.pointer_of(log))
+    assert pointer is not None
+    assert (pointer.last, pointer.before, kept.messages("snap")) == (made, None, 1)
+    assert kept.messages() == 2, "the last record of the snapshot, and the one that names it"
+    kept.become_owner("old", kept.snapshots())
+    assert b"xqslander" not in kept.folder_of("old").frontier.read_bytes()
+    assert sorted(kept.dump("old")) == sorted(kept.dump("a")), "VACUUM puts indexes before triggers"
+    log, _ = kept.become_owner("a", snapshots)
+    kept.write(log, "a", 100, begin=1_000)
+    assert save(kept, snapshots, log)
 
 
 def test_snapshots_are_incremental_and_the_last_two_share_nothing(kept: OwnedCell) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from teia.cluster.crawl.settings import amend_settings, share_new_files
 from teia.cluster.members import shared_files
-from teia.cluster.members.agreement import VERSION, agree, amend_agreement, write_settings
+from teia.cluster.members.agreement import WITH_FILES, agree, amend_agreement, write_settings
 from teia.cluster.members.shared_files import BUCKET, fetch_files, remove_unused_copies, share_files, with_copies
 from teia.cluster.nats.wire import open_bucket
 from teia.collections.settings import parse_edit
@@ -48,7 +48,7 @@ def test_a_list_reaches_another_folder_in_parts(
             open_root(tmp_path / "b", create=True),
         )
         first = await agree(wire, nats.clock, unique, settings(rule), nats.count, root=here)
-        assert (first.version, list(first.files)) == (VERSION, [rule])
+        assert (first.version, list(first.files)) == (WITH_FILES, [rule])
         text = path.read_text("utf-8")
         path.unlink()
         again = await agree(wire, nats.clock, unique, settings(rule), nats.count, root=there)  # reads no file

@@ -12,7 +12,7 @@ import msgspec
 from teia.clock import VirtualClock
 from teia.cluster.cells.log import VERSION, CellLog, LogRecord
 from teia.cluster.cells.packs import PIECE_BYTES, FileMap, read_map, unpack
-from teia.cluster.cells.site_homes import FORWARDED, SITE_MOVED, decode_message
+from teia.cluster.cells.site_homes import FORWARDED, LOST, SITE_MOVED, decode_message
 from teia.cluster.crawl.shared_aliases import AliasMessage
 from teia.cluster.crawl.url_requests import UrlAnswer, UrlQuestion
 from teia.cluster.nats.wire import decode_message as decode_wire
@@ -52,6 +52,7 @@ DECODERS: tuple[tuple[Callable[[bytes], Any], tuple[type[Exception], ...]], ...]
     (decode_message, (ClusterError,)),
     (lambda data: decode_message(SITE_MOVED + data), (ClusterError,)),
     (lambda data: decode_message(FORWARDED + data), (ClusterError,)),
+    (lambda data: decode_message(LOST + data), (ClusterError,)),
     (lambda data: decode_message(move_site.MARK + zlib.compress(data)), (ClusterError,)),
     (mail.decode_links, (ClusterError,)),
     (lambda data: messages.decode(data, SearchRequest), (ClusterError,)),
