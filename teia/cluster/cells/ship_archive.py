@@ -61,7 +61,8 @@ class ArchiveTransfers:
                 for begin, end in stretches if path.parent == folder.archive else ():
                     if size_of(path) >= end and not await self._is_stored(folder, path, begin, end):
                         self._uploaded.pop(folder.number, None)
-                        await self._objects.delete(f"{folder.number}-warc-{name}-{begin}-{end}")
+                        old = f"{folder.number}-warc-{name}-{begin}-{end}"
+                        await self._objects.delete(old, must_erase=True)
                         await self._upload(folder, path, begin, end)
                         replaced += 1
         return replaced

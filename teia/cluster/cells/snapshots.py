@@ -135,7 +135,7 @@ class Snapshots:
             log.unsaved_bytes = 0
             await log.purge(made.last.log_seq)
             await log.purge_links(made.last.last_links_seq)
-            await self._sweep(log, made)
+            await self._sweep(log, made, must_erase=True)
         return made.last
 
     async def _save(self, log: CellLog, folder: CellFolder, *, must_make_room: bool) -> Snapshot | None:
@@ -235,13 +235,13 @@ class Snapshots:
                 return None
         return self._maps[snapshot.name]
 
-    async def _sweep(self, log: CellLog, pointer: Pointer) -> None:
+    async def _sweep(self, log: CellLog, pointer: Pointer, *, must_erase: bool = False) -> None:
         """Delete objects that no pointer names and that no later owner can have stored."""
         referenced = {name for each in (pointer.last, pointer.before) if each is not None for name in each.objects}
         for name in await self._objects.names(f"{log.cell}-"):
             match = _OURS.fullmatch(name)
             if match is not None and name not in referenced and int(match[1]) <= log.epoch:
-                await self._objects.delete(name)
+                await self._objects.delete(name, must_erase=must_erase)
 
     # -- reading -------------------------------------------------------------------------------------------
 

@@ -60,8 +60,8 @@ class Objects(Protocol):
     async def names(self, prefix: str) -> list[str]:
         """Return the names with a prefix."""
 
-    async def delete(self, name: str) -> None:
-        """Remove an object; a missing one is no error."""
+    async def delete(self, name: str, *, must_erase: bool = False) -> None:
+        """Remove an object; a missing one is no error. With `must_erase`, its bytes leave the disks at once."""
 
     async def close(self) -> None:
         """Close the connection."""
@@ -99,17 +99,33 @@ class NatsObjects:
     async def names(self, prefix: str) -> list[str]:
         return sorted(name for name in await self._all_names() if name.startswith(prefix))
 
-    async def delete(self, name: str) -> None:
-        """Remove an object's name, then its parts. The client's own method leaves a tombstone of each for ever."""
+    async def delete(self, name: str, *, must_erase: bool = False) -> None:
+        """Remove an object's name, then its parts. The client's own method leaves a tombstone of each for ever.
+
+        A server leaves what is purged in its files until it compacts them; what is deleted one by one it overwrites.
+        """
         store, js = await self._open_store(), self._wire.js
         try:
             info = await self._with_timeout(lambda: store.get_info(name), name, 0)
         except ObjectGone:
             return
+        if must_erase:
+            await self._erase(f"$O.{self._bucket}.C.{info.nuid}")
         # The name first: without a name the parts are garbage, which `_sweep_incomplete` removes.
         for subject in (self._meta_subject(name), f"$O.{self._bucket}.C.{info.nuid}"):
             await self._wire.request(js.purge_stream(f"OBJ_{self._bucket}", subject=subject))
         await self._sweep_incomplete()
+
+    async def _erase(self, subject: str) -> None:
+        """Delete the messages of a subject one by one."""
+        from nats.js.errors import NotFoundError
+
+        stream, seq = f"OBJ_{self._bucket}", 1
+        with contextlib.suppress(NotFoundError):
+            while True:
+                found = await self._wire.request(self._wire.js.get_msg(stream, seq, subject=subject, next=True))
+                seq = found.seq or seq
+                await self._wire.request(self._wire.js.delete_msg(stream, seq))
 
     async def close(self) -> None:
         await self._wire.end()
@@ -193,7 +209,7 @@ class FileObjects:
     async def names(self, prefix: str) -> list[str]:
         return await self._run(self._names, prefix)
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, *, must_erase: bool = False) -> None:  # noqa: ARG002
         try:
             await self._run(self._fs.rm_file, f"{self._folder}/{name}")
         except ObjectGone:

@@ -11,9 +11,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
-from teia.cluster.cells.site_homes import Departure, SiteHomes, decode_message
+from teia.cluster.cells.site_homes import LOST, Departure, LostCaptures, SiteHomes, decode_message
 from teia.cluster.crawl.commit import CellExchange, ClusterCells
 from teia.config.load import to_toml
 from teia.config.sections import Config
@@ -136,6 +137,25 @@ def fill(cells: Cells, pages: int = 30) -> None:
         for item in cell.next_urls(host_id, SITE, 5, (), NOW_S):
             page = PageRow(200, b"digest", title="Casa")
             cell.settle(SettledVisit(host_id, item, "200", STATE_DONE, NOW_S, page=page), SITE)
+
+
+def test_pages_whose_captures_a_node_has_erased_are_queued_again(cells: Cells) -> None:
+    """Their bodies lay in records of removed pages, on the disk of a node that does not own the cell."""
+    fill(cells)
+    cell = cells.cells[HOME]
+    with cell.transaction():
+        cell.db.execute("UPDATE pages SET file = 'f', offset = 9, length = 1")
+        (key,) = cell.row("SELECT min(key) FROM pages")
+        cell.db.execute("UPDATE pages SET offset = 5 WHERE key = ?", (key,))
+    queued = cell.queued
+    lost = decode_message(LOST + msgspec.msgpack.encode(LostCaptures([("f", 5), ("g", 9)])))
+    with cell.transaction():
+        assert [name for _, name in cells.homes[HOME].apply_message(HOME, cell, lost, NOW_S)] == [SITE]
+    assert cell.queued == queued + 1
+    found = cell.db.execute("SELECT key, is_gone FROM pages WHERE file = ''").fetchall()
+    assert found == [(key, 1)]
+    with cell.transaction():
+        assert cells.homes[HOME].apply_message(HOME, cell, lost, NOW_S) == []
 
 
 def test_a_site_takes_queue_schedule_and_history_along(cells: Cells) -> None:

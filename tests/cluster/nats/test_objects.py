@@ -66,6 +66,23 @@ def test_a_deleted_object_leaves_nothing_in_nats(nats: Nats, thread: LoopThread,
     thread.wait_for(objects.close())
 
 
+def test_an_object_that_must_be_erased_leaves_the_files_of_the_server(
+    own_nats: Nats, thread: LoopThread, tmp_path: Path
+) -> None:
+    """Another object keeps the file of the server alive."""
+    objects = NatsObjects(thread.wait_for(own_nats.wire()), own_nats.clock, "snap_main", 1)
+    own_nats.wires.clear()
+    words = {"gone": b"xqslander ", "stays": b"xqharmless "}
+    for name, word in words.items():
+        (tmp_path / "file").write_bytes(word * 60_000)
+        thread.wait_for(objects.put(name, tmp_path / "file"))
+    thread.wait_for(objects.delete("gone", must_erase=True))
+    files = [path.read_bytes() for path in (tmp_path / "nats").rglob("OBJ_snap_main/**/*.blk")]
+    assert [name for name, word in words.items() if any(word in octets for octets in files)] == ["stays"]
+    assert thread.wait_for(objects.names("")) == ["stays"]
+    thread.wait_for(objects.close())
+
+
 def test_a_place_that_cannot_be_used_is_reported(tmp_path: Path, thread: LoopThread) -> None:
     (tmp_path / "file").write_text("in the way")
     objects = FileObjects(str(tmp_path / "file" / "store"), "main")
