@@ -23,6 +23,7 @@ from teia.clock import Clock, iso_utc
 from teia.collections.control_file import Inbox, RemovePages
 from teia.collections.index_state import is_being_written
 from teia.collections.settings import change, is_clustered, no_node_error, saved
+from teia.config.sections import Config
 from teia.crawler.upkeep.removal import (
     Matches,
     count_pages,
@@ -106,11 +107,14 @@ def remove(root: Root, name: str, targets: Sequence[str], reason: str, clock: Cl
         result.records = count_records(folder.cells(), matches)
         result.urls = count_urls(folder.cells(), matches)
         return result
-    known = set(saved(root, name).config.scope.exclude)
+    config, is_in_cluster = saved(root, name).config, is_clustered(folder)
+    if is_in_cluster:
+        _check_cluster(root, name, config)
+    known = set(config.scope.exclude)
     edits = [Edit(EXCLUDE, Operator.ADD, rule) for rule in rules if rule not in known]
     if edits:
         change(root, name, edits, clock)
-    if is_clustered(folder):
+    if is_in_cluster:
         _remove_in_cluster(root, name, RemovePages(tuple(rules), secrets.token_hex(8), not edits), result, clock)
     else:
         _remove_here(root, name, matches, result, clock)
@@ -122,10 +126,20 @@ def remove(root: Root, name: str, targets: Sequence[str], reason: str, clock: Cl
 # ---- in a cluster ----------------------------------------------------------------------------------------------------
 
 
+def _check_cluster(root: Root, name: str, config: Config) -> None:
+    """Refuse a removal that no node here would carry out, before the pages are excluded."""
+    with Inbox(root.control) as inbox:
+        if root.lock_holder() is None or inbox.running_crawl(name) is None:
+            raise no_node_error(root.collection(name))
+    if not config.cluster.snapshots:
+        raise UsageError(
+            f"removing pages needs snapshots, and {name!r} has none (cluster.snapshots): without them the logs of its"
+            " cells keep every row; block the pages with `teia block`"
+        )
+
+
 def _remove_in_cluster(root: Root, name: str, wanted: RemovePages, result: RemovalResult, clock: Clock) -> None:
     """Have all nodes of a cluster remove pages (cluster/cells/removal.py); they also read everything again."""
-    if root.lock_holder() is None:
-        raise no_node_error(root.collection(name))
     removed = _request(root, name, wanted, clock)
     if removed is None:
         raise ClusterError(

@@ -31,6 +31,8 @@ from teia.index.reader import CellReader
 from teia.lab.server.serve import LabServer
 from teia.notify.subscriptions import list_subscriptions, subscribe
 from teia.store.root import open_root
+from teia.transfer.manifest_audit import audit_manifest
+from teia.transfer.read_all import audit_archives
 from teia.transfer.removal import LOG_FILE, rule_of
 from teia.web.access.accounts import Accounts
 from tests.crawler.webs import HTML, ScriptedWeb, WorldAnswer, html, robots, text_of
@@ -222,6 +224,13 @@ def content_of(data: Path, url: str) -> list[tuple[int, str]]:
     return found
 
 
+def check_audits(nodes: RemovalNodes, name: str) -> None:
+    """No archive of a node is damaged, and its manifest knows of every change."""
+    root = open_root(nodes.data(name))
+    assert audit_archives(root, "main").details == (), name
+    assert audit_manifest(root, "main", WallClock()).details == (), name
+
+
 # ---- tests -----------------------------------------------------------------------------------------------------------
 
 
@@ -251,6 +260,8 @@ def test_pages_leave_all_nodes_and_nats(own_nats: Nats, tmp_path: Path) -> None:
             with closing(Accounts(nodes.data("a") / "web.sqlite", WallClock(), QUICK)) as accounts:
                 ((_, line),) = accounts.logged_actions(5)
             assert line.detail["is_proven"] is True
+            for name in "ab":
+                check_audits(nodes, name)
             # Pages whose body lay in a removed record have one of their own by now.
             twins = {host: nodes.lab.url(host, "/good-twin") for host in HOSTS}
             await until_async(
@@ -298,6 +309,8 @@ def test_a_node_that_was_killed_or_down_removes_the_pages_before_it_joins(
             log = nodes.log_text("b")
             started = log.rindex("not in a cluster")  # a line of every start
             assert log.index("removing pages", started) < log.index("taken epoch", started), "before it takes part"
+            for name in "ab":
+                check_audits(nodes, name)
             # Everything else is there, and nothing that was removed is fetched again.
             assert nodes.asked("/bad") == nodes.asked("/worse") == dict.fromkeys(HOSTS, 1)
             await until_async(lambda: hits(nodes, "a", "stays") == len(HOSTS), within_s=30)

@@ -18,8 +18,9 @@ from teia.clock import VirtualClock, WallClock
 from teia.collections.settings import saved
 from teia.crawler.lookup import Lookup
 from teia.crawler.upkeep.closed_files import sign_all
-from teia.errors import UsageError
+from teia.errors import ClusterError, UsageError
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.connection import CLUSTER
 from teia.indexer.open_search import CollectionSearch
 from teia.indexer.process import CollectionFollower
 from teia.notify.subscriptions import list_subscriptions, open_store, subscribe
@@ -255,6 +256,15 @@ def test_a_kill_at_two_hundred_points_leaves_nothing_that_the_next_try_does_not_
     assert total > 200
     for number in range(200):
         kill_and_check(signed, tmp_path / "data", 1 + number * total // 200)
+
+
+def test_in_a_cluster_a_node_must_run_in_the_folder(root: Root) -> None:
+    for folder in root.collection("main").cells():
+        with closing(FrontierCell(folder.frontier)) as cell, cell.transaction():
+            cell.set_meta({CLUSTER: "some cluster"})
+    with pytest.raises(ClusterError, match="no node is running"):
+        remove(root, "main", [BAD], "", WallClock(), dry_run=False)
+    assert saved(root, "main").config.scope.exclude == ()
 
 
 @pytest.mark.parametrize("word", ["a.test/bad", "", "http://", "mailto:a@a.test/"])
