@@ -194,8 +194,8 @@ def host_view(
         shares=table.count_sharing(line),
         state=host_state(line, now_s),
         ready_at=_time(line.ready_at_s),
-        # Without rows of the log the ledger tells.
-        last_asked=_time(requests[-1].time_s if requests else line.last_request_s),
+        # Not by the ledger, which has the requests of all collections.
+        last_asked=_time(requests[-1].time_s if requests else None),
         alias_of=main,
         aliases=others,
         rest_s=line.delay_s,

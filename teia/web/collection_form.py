@@ -31,7 +31,7 @@ from teia.collections.drafts import (
 )
 from teia.collections.overview import SchedulePreview, largest_host, preview_schedule, warn_too_long
 from teia.collections.preview_change import ChangeEffect, count_effect, sample_effect
-from teia.collections.preview_url import MAX_URLS, UrlTester, UrlTestResult
+from teia.collections.preview_url import MAX_URLS, UrlTester, UrlTestResult, UrlTestStep
 from teia.collections.settings import diff_configs, implied_scope
 from teia.config.load import to_toml, toml_value
 from teia.config.sections import Config, CourtesySettings, ScheduleSettings
@@ -578,8 +578,11 @@ def schedule_warning(installation: Installation, collection: str, config: Config
     return "" if found is None else warn_too_long(*found.value, config.courtesy.delay_s, schedule)
 
 
-TESTED = ("collection.seeds", "collection.name", "scope.")
-"""Settings that decide whether a URL is crawled; `collection.name` because every configuration has one."""
+TESTED = ("collection.seeds", "scope.")
+"""Settings that decide whether a URL is crawled."""
+
+UNTESTED = {"scope.max_depth"}
+"""Settings of these sections that do not: a URL that was typed has no depth."""
 
 
 def _test_urls(
@@ -592,9 +595,11 @@ def _test_urls(
         # Errors in other fields do not matter to the test: it uses the seeds and the scope.
         before = installation.config(collection) if collection else None
         values = settings_from_fields(fields, before)[0]
-        config = check_draft({key: values[key] for key in values if key.startswith(TESTED)}, before).config
-    if config is None:
-        return []
+        tested = {key: values[key] for key in values if key.startswith(TESTED) and key not in UNTESTED}
+        draft = check_draft(tested if collection else {**tested, "collection.name": "untitled"}, before)
+        config, untested = draft.config, [UrlTestStep("rules", "unknown", each.message) for each in draft.faults]
+        if config is None:
+            return [UrlTestResult(url, None, False, untested[0].detail, tuple(untested[:1])) for url in typed]
     return url_test_view(installation, collection, config, typed).tried
 
 

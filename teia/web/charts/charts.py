@@ -145,7 +145,7 @@ class Charts:
             return Markup("").join([*parts, *(_key(frame, series) if is_long else _names(frame, series, scale))])
 
         is_long = _has_long_name(series)
-        height = FRAMES[0].height + KEY_HEIGHT * len(series) + 10 if is_long else 0
+        height = FRAMES[0].height + KEY_HEIGHT * len(series) + 18 if is_long else 0
         rows = [[each, *values] for each, *values in _by_time(series)]
         table = self._table(
             [self.gettext("time"), *(line.name for line in series)], rows, show, [row[0] for row in rows]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
+from teia.clock import iso_utc
 from teia.collections.account import COARSE_S, MIN_REVISITED, empty_summary, points_of, rates_of
 from teia.collections.commands import idle_state, standing_commands
 from teia.collections.control_file import CrawlReport, CrawlReports, Inbox, RunBulkAction
@@ -35,7 +36,14 @@ def account_of(installation: Installation, collection: str) -> tuple[dict[str, A
     if run is not None and "requests" in run.account:
         return {**run.account, **fixity}, run
     message = idle_state(standing_commands(installation.root, collection)) if run is None else dict(run.account)
+    if message.get("state") == "starting" and not _has_crawler(installation):
+        message = {}
     return {**_idle_account(installation, collection), **message, **fixity}, run
+
+
+def _has_crawler(installation: Installation) -> bool:
+    """Tell whether a crawl that is wanted will start: this server has a crawler, or another process is crawling."""
+    return installation.supervisor is not None or installation.root.lock_holder() is not None
 
 
 def _fixity(installation: Installation, collection: str) -> dict[str, Any]:
@@ -91,6 +99,17 @@ def disk_of(installation: Installation, collection: str) -> Disk:
 def is_freshness_known(account: Mapping[str, Any]) -> bool:
     """Tell whether enough pages were revisited to estimate their freshness."""
     return bool(account.get("freshness")) and account["freshness"].get("visited_again", 0) >= MIN_REVISITED
+
+
+def freshness_of(installation: Installation, collection: str, account: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the freshness to show: the crawler's; at rest the last one that was counted; empty if it is not known."""
+    if is_freshness_known(account):
+        return dict(account["freshness"])
+    found = installation.cache.last(("freshness", collection))
+    if found is None or account.get("live") or found.value.fresh is None or found.value.visited_again < MIN_REVISITED:
+        return {}
+    names = ("pages", "visited_again", "fresh", "fresh_error", "best", "best_error", "possible")
+    return {name: getattr(found.value, name) for name in names} | {"counted": iso_utc(found.time_s)}
 
 
 def open_alerts(installation: Installation, collection: str, account: Mapping[str, Any]) -> list[Alert]:

@@ -48,6 +48,7 @@ NOTICE_COOKIE, NOTICE_S, NOTICE_CHARS = "teia_notice", 30, 2_000
 HERE = Path(__file__).resolve().parents[1]
 # `&amp;` as a whole: the text is escaped before the breaks are inserted.
 _BREAK_AFTER = re.compile(r"([/.?=]|&amp;)")
+_COMMAND = re.compile(r"`([^`<>]+)`")
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 
 
@@ -173,8 +174,8 @@ def _unix_s(moment: str | float | None) -> float | None:
 
 
 def _sentence(locale: Locale, translator: Translator, context: Context, text: str | None) -> Markup:
-    """Translate a sentence; instants in it are shown as all others are."""
-    said = str(escape(translator.translate_marked(text)))
+    """Translate a sentence; instants in it are shown as all others are, and `commands` as such."""
+    said = _COMMAND.sub(r"<code>\1</code>", str(escape(translator.translate_marked(text))))
     shown = _INSTANT.sub(lambda found: str(_moment(locale, context, found[0], seconds=True)), said)
     return Markup(shown)  # noqa: S704  # escaped before
 

@@ -18,16 +18,42 @@ async function look() {
   show(await answer.json());
 }
 
+// The list of errors at the top has those that are left.
+function shorten(problems) {
+  const heading = document.getElementById("wrong");
+  if (!heading) return;
+  const left = [...document.querySelectorAll("[data-wrong]")].filter((line) => {
+    line.hidden = !problems.some((each) => each.field === line.dataset.wrong);
+    return !line.hidden;
+  }).length;
+  heading.textContent = left === 1 ? heading.dataset.one : heading.dataset.many.replace("%", left);
+  heading.parentElement.hidden = left === 0;
+}
+
+// Rules stand in the order of their numbers, once the user has left the table: included ones first.
+let order = [];
+const table = document.getElementById("rules");
+function arrange(rows) {
+  order = rows;
+  if (!table.contains(document.activeElement)) table.prepend(...order);
+}
+table.addEventListener("focusout", () => setTimeout(() => arrange(order)));
+
 function show(view) {
+  shorten(view.problems);
   for (const place of form.querySelectorAll("[data-fault]")) {
     const found = view.problems.find((each) => each.field === place.dataset.fault && touched.has(each.field));
     place.textContent = found ? found.message : "";
+    const field = document.getElementById(place.dataset.fault);
+    if (found) field?.setAttribute("aria-invalid", "true");
+    else field?.removeAttribute("aria-invalid");
   }
   const numbers = new Intl.NumberFormat(document.documentElement.lang);
   const rows = [...form.querySelectorAll("#rules tr")];
   const typed = rows.filter((row) => row.querySelector("[name=rule_value]").value.trim());
   const keeps = typed.filter((row) => row.querySelector("[name=rule_do]").value === "keep");
   const ordered = [...keeps, ...typed.filter((row) => !keeps.includes(row))];
+  arrange(ordered);
   ordered.forEach((row, at) => {
     const rule = view.rules[at];
     if (!rule) return;
@@ -53,7 +79,10 @@ function show(view) {
   }
 }
 
-const touched = new Set();
+// Fields whose errors are shown: those that the user changed, and those with an error of the last submit.
+const touched = new Set(
+  [...form.querySelectorAll("[data-fault]")].filter((place) => place.textContent).map((place) => place.dataset.fault),
+);
 form.addEventListener("input", (event) => {
   const name = event.target.name || "";
   touched.add(name.startsWith("rule_") ? "rules" : name.replace(/_(number|unit)$/, ""));

@@ -75,9 +75,15 @@ function sentence(record, element, value) {
   return element.textContent === shown(element, "") ? value : element.textContent || value;
 }
 
+// Number of texts and regions that were changed since the page came.
+let changes = 0;
+
 function put(element, value) {
   const text = shown(element, value);
-  if (element.textContent !== text) element.textContent = text;
+  if (element.textContent !== text) {
+    element.textContent = text;
+    changes += 1;
+  }
   // The colour of a state follows its word.
   if (element.classList.contains("state")) element.className = `state ${value}`;
   if (element.dataset.href) element.setAttribute("href", element.dataset.href + encodeURIComponent(value));
@@ -106,6 +112,7 @@ function grow(list, rows) {
   };
   if (!list.dataset.newest) return show();
   button.hidden = !fresh;
+  changes += fresh;
   button.textContent = button.dataset.label.replace("%", number(fresh));
   button.onclick = show;
 }
@@ -148,6 +155,7 @@ function replace(region, made) {
   });
   document.dispatchEvent(new CustomEvent("teia:region", { detail: made }));
   if (made.isEqualNode(region)) return;
+  changes += 1;
   region.replaceWith(made);
   if (focused >= 0) [...made.querySelectorAll(CONTROLS)].slice(0, focused + 1).at(-1)?.focus({ preventScroll: true });
 }
@@ -175,7 +183,10 @@ class Live {
     this.paused = false;
     this.heard = Date.now();
     this.said = Date.now();
-    root.querySelector("[data-live-bar]").hidden = false;
+    // There is nothing to pause before something moves; its place is kept, so that nothing moves for it.
+    this.bar = root.querySelector("[data-live-bar]");
+    this.bar.hidden = false;
+    this.bar.classList.add("still");
     this.pauseButton.addEventListener("click", () => this.pause(!this.paused));
     document.addEventListener("visibilitychange", () => this.turn());
     document.addEventListener("keydown", (event) => this.key(event));
@@ -190,6 +201,7 @@ class Live {
 
   pause(wanted) {
     this.paused = wanted;
+    this.bar.classList.remove("still");
     this.pauseButton.setAttribute("aria-pressed", String(wanted));
     const label = this.pauseButton.querySelector("span");
     label.textContent = this.pauseButton.dataset[wanted ? "resume" : "label"];
@@ -241,7 +253,11 @@ class Live {
     this.heard = Date.now();
     this.stale.hidden = true;
     if (!record.error) {
+      const before = changes;
       apply(record);
+      // The first record is the page as it came, but for the form of some values.
+      if (this.isFollowing && changes > before) this.bar.classList.remove("still");
+      this.isFollowing = true;
       if (this.isReshaped(record) || Date.now() - this.renewed > RENEW_MS) this.renew();
     }
     document.dispatchEvent(new CustomEvent("teia:live", { detail: record }));

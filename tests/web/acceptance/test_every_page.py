@@ -6,6 +6,7 @@ depends on the language (`test_no_style_depends_on_the_language`), so that is li
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -400,6 +401,36 @@ def test_every_page_leads_to_its_twin(demo: Live, everything: list[str]) -> None
         twin = client.get(unescape(link[1]))
         assert (twin.status_code, twin.headers["content-type"]) == (200, "application/json"), address
     assert without == {"/login"}, "there is nothing to know there"
+
+
+def test_five_numbers_of_a_page_are_in_the_json_that_its_foot_leads_to(demo: Live, browser: Browser) -> None:
+    """7: as people do it, with a click."""
+    _, url = parts(demo)
+    demo.web.installation.clock.hold()  # type: ignore[attr-defined]  # a Later
+    context = demo.context(browser, locale="en")
+    page = context.new_page()
+    told = {number for each in current("pt_BR") for number in NUMBER.findall(str(each.id))}
+    for address in (
+        "/search?q=casa&lang=pt",
+        "/c",
+        *(f"/c/{NAME}{path}" for path in ("", "/hosts", "/frontier", "/freshness")),
+    ):
+        counted(demo.web.client(Role.VIEWER), address)
+        page.goto(address)
+        shown = (
+            set(NUMBER.findall(re.sub(r"\d+ (?:s|min|h) ago|\d\d:\d\d(:\d\d)?", "", page.inner_text("main")))) - told
+        )
+        page.click("footer >> text=This page as JSON")
+        record = json.loads(page.inner_text("body"))
+        known = {way for value in set(numbers_in(record)) for way in as_shown(value)}
+        known |= set(re.findall(r"\d+", json.dumps(record)))
+        assert len(shown & known) >= min(5, len(shown)), (address, sorted(shown), sorted(shown & known))
+    page.goto(f"/c/{NAME}/page?url={quote(url, safe='')}")
+    linked = page.inner_text("#links-here .muted")
+    page.click("footer >> text=This page as JSON")
+    assert len(json.loads(page.inner_text("body"))["links_in"]) == int(linked)
+    context.close()
+    demo.web.installation.clock.let_go()  # type: ignore[attr-defined]
 
 
 def test_twins_are_the_same_in_every_language(demo: Live) -> None:

@@ -6,6 +6,7 @@ UX.md section 6, checks 13 and 19: the lab knows every version of every page, an
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
@@ -24,10 +25,11 @@ from teia.store.root import open_root
 from teia.urls import split
 from teia.views.reports.freshness import FreshnessReport, freshness
 from teia.views.reports.source import open_source
+from teia.web.access.roles import Role
 from tests.crawler.fresh_crawls import DAY_S, FreshWeb, fresh_web, quiet_world
 from tests.web.test_browser import Live
 
-from .demo import serving_at
+from .demo import counted, serving_at
 
 pytestmark = pytest.mark.timeout(300)
 WEB = {"pages": 60, "hosts": 2, "seed": 3, "changes__rates": "zipf:1.5", "changes__fastest": 20.0}
@@ -150,6 +152,34 @@ def test_possible_freshness_is_what_the_true_rates_allow_and_nothing_is_above_it
 def served(kept: Kept) -> Iterator[Live]:
     with serving_at(kept.data, kept.now_s) as running:
         yield Live(running.web, running.base)
+
+
+def test_the_page_shows_the_estimate_its_interval_and_the_parts_that_were_judged(
+    kept: Kept, served: Live, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """19: the numbers that the tests above compare with the truth are those that people see."""
+    _, said = kept.points[-1]
+    monkeypatch.setattr("teia.web.pages.collection.freshness.ENOUGH", 50)  # the web has 60 pages
+    served.web.installation.clock.hold()  # type: ignore[attr-defined]  # a Later
+    context = served.context(browser, locale="en", viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    counted(served.web.client(Role.VIEWER), "/c/main/freshness")
+    page.goto("/c/main/freshness")
+    sentence = " ".join(page.inner_text("[data-region=freshness] p >> nth=0").split())
+    found = re.match(
+        r"([\d.]+)% of the captures.*\(± ([\d.]+)%\)\. .* above ([\d.]+)% now, nor above ([\d.]+)% \(±", sentence
+    )
+    assert found is not None, sentence
+    shown = [float(each) / 100 for each in found.groups()]
+    assert shown == pytest.approx([said.fresh, said.fresh_error, said.possible, said.best], abs=0.006)
+    assert shown[0] <= shown[2], "nothing is above what is possible"
+    assert said.uniform is not None
+    assert said.best is not None
+    assert said.uniform <= said.best + 0.001, "visits that are shared out evenly keep no more fresh than the best"
+    page.locator("#lost summary").click()
+    parts = [float(row.split("\t")[1]) for row in page.locator("#lost tbody tr").all_inner_texts()]
+    assert sum(parts) == pytest.approx(100 * (1 - shown[0]), abs=0.25)
+    context.close()
 
 
 def texts_of(world: World, url: str, at_s: float) -> list[str]:

@@ -128,7 +128,7 @@ def test_a_pass_is_pages_times_delay_and_the_weekly_delay_is_enough(demo: Live, 
     page.fill("form[action*='#feasibility'] input[name=delay_s]", "5")
     page.click("button:text-is('What if')")
     page.wait_for_url("**pages=535700**")
-    said = re.search(r"A delay of 5 s, 535,700 pages: a pass needs (.+?)\.", page.inner_text("main"))
+    said = re.search(r"A delay of 5 s, 535,700 pages: a full pass takes (.+?)\.", page.inner_text("main"))
     assert said is not None
     twin = page.request.get(f"/api/v1/c/{NAME}/hosts/{host}/feasibility?delay_s=5&pages=535700").json()
     response_s = twin["response_s"]

@@ -27,6 +27,9 @@ def every_chart() -> dict[str, Markup]:
             "c", "T", "F", [(0, [0.25, 0.75]), (60, [1, 0])], [BarPart("ok", 0), BarPart("no", 0, "s2")]
         ),
         "histogram": CHARTS.histogram("d", "T", "F", [(1, 2, 3), (2, 5, 1), (5, 10, 0)], "s"),
+        "named below": CHARTS.lines(
+            "f", "T", "F", [Line("a name that is too long", POINTS), Line("another one", POINTS)]
+        ),
         "strip": CHARTS.strip("e", "T", "F", [(10.0, "s1"), (20.0, "early")], (0.0, 900.0)),
     }
 
@@ -58,6 +61,8 @@ def test_nothing_is_drawn_outside_its_frame(chart: Markup) -> None:
                 assert 0 <= float(shape.attrib.get(name, 0)) <= width
             for name in ("y", "y1", "y2", "cy"):
                 assert 0 <= float(shape.attrib.get(name, 0)) <= height
+            if shape.tag == "text":
+                assert float(shape.attrib["y"]) <= height - 4, "with the part of letters that is below the line"
             for pair in shape.attrib.get("points", "").split():
                 x, y = map(float, pair.split(","))
                 assert 0 <= x <= width

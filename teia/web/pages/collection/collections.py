@@ -15,7 +15,7 @@ from teia.records import Command
 from teia.views.alerts import Alert
 from teia.web.access.roles import Role
 from teia.web.background.crawler import CrawlerState
-from teia.web.parts.collection_state import account_of, is_freshness_known, last_day, open_alerts
+from teia.web.parts.collection_state import account_of, freshness_of, last_day, open_alerts
 from teia.web.parts.start_crawl import start
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import ActionResult, InstallationDep, PageRoutes, VisitorDep
@@ -95,7 +95,7 @@ def collections(installation: InstallationDep) -> CollectionsView:
 
 def _line(installation: Installation, name: str) -> CollectionLine:
     account, _ = account_of(installation, name)
-    freshness = account["freshness"] if is_freshness_known(account) else {}
+    freshness = freshness_of(installation, name, account)
     agenda, problem = _agenda(installation, name)
     return CollectionLine(
         name=name,

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 from teia.clock import iso_utc
 from teia.collections.account import COARSE_S, FINE_S, points_of, truth_of
 from teia.collections.account import MIN_REVISITED as ENOUGH
 from teia.collections.control_file import CrawlReports
 from teia.crawler.keep_fresh.freshness import LostFreshness
-from teia.durable import write_atomically
-from teia.errors import TeiaError
 from teia.lib.copy_fields import copy_fields
-from teia.lib.message import decoded, encoded
-from teia.lib.undecodable import UNDECODABLE
-from teia.views.reports.source import open_source
 from teia.web.access.roles import Role
 from teia.web.charts.scales import Point, axis_limits
 from teia.web.charts.windows import WINDOWS_S, Window, span_of, step_of
 from teia.web.parts.collection_state import account_of
+from teia.web.parts.freshness_report import freshness_report
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import InstallationDep, PageRoutes
 
-FRESH_S = 30.0
-HOSTS = 1_000
 SHOWN = 50
 MEASURED_POINTS = 60
 LEAST_POINTS = 4
@@ -134,50 +124,12 @@ def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/freshness", "freshness.html", Role.VIEWER)(freshness)
 
 
-def report_of(installation: Installation, collection: str) -> Any:
-    """Return the freshness report of a collection, from the cache."""
-    installation.check(collection)
-    key = ("freshness", collection)
-
-    def make() -> Any:
-        from teia.views.reports.freshness import freshness as report  # imported here because it loads the planners
-
-        now_s = installation.clock.now_s()
-        with open_source(installation.root, collection) as source:
-            found = report(source, HOSTS, installation.clock)
-        # On a read-only folder the report is computed anew after a restart.
-        with suppress(TeiaError):
-            write_atomically(
-                _report_path(installation, collection), msgspec.json.encode((now_s, found), enc_hook=encoded)
-            )
-        return found
-
-    if installation.cache.last(key) is None:
-        _load_stored(installation, collection)
-    return installation.cache.get(key, make, FRESH_S, installation.patience_s(collection))
-
-
-def _report_path(installation: Installation, collection: str) -> Path:
-    """Return the path of the last report; it takes long to compute, so a restarted server reads it from disk."""
-    return installation.root.collection(collection).path / "freshness.json"
-
-
-def _load_stored(installation: Installation, collection: str) -> None:
-    from teia.views.reports.freshness import FreshnessReport
-
-    with suppress(OSError, *UNDECODABLE):
-        text = _report_path(installation, collection).read_bytes()
-        time_s, found = msgspec.json.decode(text, type=tuple[float, FreshnessReport])
-        found = replace(found, notes=tuple(map(decoded, found.notes)))
-        installation.cache.store(("freshness", collection), found, time_s)
-
-
 def freshness(installation: InstallationDep, collection: str, window: Window | None = None) -> FreshnessView:
     """Return the freshness of the captures, the best possible, and the causes of the difference."""
     from teia.views.reports.freshness import few_visits  # it loads the planners, which the report needs as well
 
     window = window or _covering_window(installation, collection)
-    found = report_of(installation, collection)
+    found = freshness_report(installation, collection)
     report, settings = found.value, installation.config(collection).refresh
     told = few_visits(report.visited_again)  # the page says so in its first sentence
     is_enough = report.visited_again >= ENOUGH and report.fresh is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import isclose
@@ -54,12 +55,14 @@ from teia.web.access.accounts import ChangeLine
 from teia.web.access.roles import Role
 from teia.web.language.numbers import whole_number
 from teia.web.parts.collection_state import all_hosts
+from teia.web.parts.last_requests import last_requests
 from teia.web.server.auth import Visitor
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import API, ActionResult, FormAgain, InstallationDep, PageRoutes, VisitorDep
 from teia.web.server.templates import link
 
 ESTIMATE_S, ESTIMATE_PATIENCE_S = 60.0, 0.02
+MAX_COLLECTIONS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class HostPage:
     `is_paused`, `is_blocked`, `own_delay_s` and `own_budget` are settings of this host; `rereads` are the origins whose
     robots.txt is to be fetched again. `usual_delay_s` and `usual_budget` are the collection's; `agreed_by` is the
     person who agreed to a shorter delay. `plan` is the distribution of a week's visits, if pages are kept fresh.
+    `also_in` are other collections that know this host: they share its state and its delay, all else is of this one.
     """
 
     time: str
@@ -95,6 +99,7 @@ class HostPage:
     own_budget: int | None
     usual_budget: int
     rereads: list[str]
+    also_in: list[str]
     mistyped: Mistyped | None = None
 
     def typed(self, field: str, otherwise: object) -> object:
@@ -139,6 +144,8 @@ def host_page(
     config, now_s = installation.config(collection), installation.clock.now_s()
     with installation.lookup(collection) as lookup:
         about = host_view(lookup, table, line.host, config, now_s, delay_s, pages)
+        if about.last_asked is None and (last_s := last_requests(installation, collection).get(line.host)):
+            about = replace(about, last_asked=iso_utc(last_s))
         plan = week_plan(*BudgetPaces(lookup, config, now_s).of_host(line))
     is_asked = delay_s is not None or pages is not None
     # A slot is the time of one request: the response and the delay after it.
@@ -151,8 +158,18 @@ def host_page(
         is_asked=is_asked,
         possible=_estimate(installation, collection, line, line.slot_s),
         possible_asked=_estimate_at(installation, collection, line, requested_slot_s) if is_asked else None,
+        also_in=_other_collections(installation, collection, line.host),
         **_host_settings(installation, collection, line.host),
     )
+
+
+def _other_collections(installation: Installation, collection: str, host: str) -> list[str]:
+    """Return other collections with URLs of a host; only some are looked at."""
+    found = []
+    for name in [name for name in installation.names() if name != collection][:MAX_COLLECTIONS]:
+        with suppress(StoreError), installation.lookup(name) as lookup:  # one may never have been crawled
+            found += [name] if lookup.urls_of_host(host, 1) else []
+    return found
 
 
 def _host_settings(installation: Installation, collection: str, host: str) -> dict[str, Any]:
@@ -261,7 +278,7 @@ def change_host(
             if has_edits(installation.config(collection), edits):
                 _log_change(installation, visitor, collection, line.host, form, before, after)
             raise
-        message += " at once" if changed.running and changed.now else ""
+        message = Message("{what} at once", what=message) if changed.running and changed.now else message
     _log_change(installation, visitor, collection, line.host, form, before, after)
     return ActionResult(message, to)
 
@@ -321,22 +338,27 @@ def _own_delay(courtesy: CourtesySettings, host: str) -> tuple[float | None, str
     return max(agreed.delay_s, longer_s or 0.0), agreed.who
 
 
-def _edits(config: Config, visitor: Visitor, host: str, form: HostActionForm) -> tuple[list[Edit], str]:
+def _edits(config: Config, visitor: Visitor, host: str, form: HostActionForm) -> tuple[list[Edit], Message]:
     match form.deed:
         case "pause":
-            return [Edit(PAUSED_KEY, Operator.ADD, host)], f"requests to {host} are paused"
+            return [Edit(PAUSED_KEY, Operator.ADD, host)], Message("requests to {host} are paused", host=host)
         case "resume":
             left = [text for text in config.courtesy.paused if text.strip().lower() != host]
-            return _list_edits(PAUSED_KEY, config.courtesy.paused, left), f"requests to {host} are resumed"
+            message = Message("requests to {host} are resumed", host=host)
+            return _list_edits(PAUSED_KEY, config.courtesy.paused, left), message
         case "block":
-            return [Edit(EXCLUDE, Operator.ADD, rule_of(host))], f"{host} is excluded"
+            return [Edit(EXCLUDE, Operator.ADD, rule_of(host))], Message("{host} is excluded", host=host)
         case "unblock":
-            return [Edit(EXCLUDE, Operator.REMOVE, rule_of(host))], f"{host} is included again"
+            return [Edit(EXCLUDE, Operator.REMOVE, rule_of(host))], Message("{host} is included again", host=host)
         case "budget":
             budget = _parse_budget(form.requests)
             before = config.limits.host_budgets
-            often = "the usual number of times" if budget is None else f"{budget:,} times"
-            return _list_edits(BUDGETS, before, with_budget(before, host, budget)), f"{host} may be requested {often}"
+            message = (
+                Message("{host} has the usual budget again", host=host)
+                if budget is None
+                else Message("the budget of {host} is {n:,} requests", host=host, n=budget)
+            )
+            return _list_edits(BUDGETS, before, with_budget(before, host, budget)), message
         case _:
             return _delay_edits(config.courtesy, visitor, host, form)
 
@@ -360,7 +382,7 @@ class WrongTreatment(UsageError):
 
 def _delay_edits(
     courtesy: CourtesySettings, visitor: Visitor, host: str, form: HostActionForm
-) -> tuple[list[Edit], str]:
+) -> tuple[list[Edit], Message]:
     """Return the edits for a host's own delay.
 
     A longer one is always accepted, a shorter one only if its owner agreed; below a second an admin must decide.
@@ -381,7 +403,9 @@ def _delay_edits(
         *_list_edits(DELAYS, courtesy.host_delays, with_delay(courtesy.host_delays, host, longer_s)),
         *_list_edits(AGREED, courtesy.agreed_delays, with_agreement(courtesy.agreed_delays, host, agreed)),
     ]
-    return edits, f"the delay of {host} is {'the usual one' if delay_s is None else f'{delay_s:g} s'}"
+    if delay_s is None:
+        return edits, Message("{host} has the usual delay again", host=host)
+    return edits, Message("the delay of {host} is {n:g} s", host=host, n=delay_s)
 
 
 def _parse_delay(text: str) -> float | None:
@@ -417,7 +441,7 @@ def _parse_budget(text: str) -> int | None:
     return budget
 
 
-def _request_robots(installation: Installation, collection: str, line: HostLine) -> str:
+def _request_robots(installation: Installation, collection: str, line: HostLine) -> Message:
     with installation.lookup(collection) as lookup:
         origins = [origin for origin, *_ in lookup.cells[line.cell].robots_of(line.host_id, line.host)]
     if not origins:
@@ -428,5 +452,6 @@ def _request_robots(installation: Installation, collection: str, line: HostLine)
         for origin in origins:
             inbox.send(collection, FetchRobots(origin), installation.clock.now_s())
         is_running = inbox.running_crawl(collection) is not None
-    when = f"as soon as the delay of {line.host} allows" if is_running else "during the next crawl of the collection"
-    return f"robots.txt will be fetched again {when}"
+    if is_running:
+        return Message("robots.txt will be fetched again as soon as the delay of {host} allows", host=line.host)
+    return Message("robots.txt will be fetched again during the next crawl of the collection")

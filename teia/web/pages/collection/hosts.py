@@ -14,17 +14,13 @@ from teia.crawler.keep_fresh.freshness import WEEK_S
 from teia.lib.copy_fields import copy_fields
 from teia.views.host import host_state
 from teia.views.hosts import HostLine, HostTable, count_reasons, host_reasons
-from teia.views.reports.source import open_source
 from teia.web.access.roles import Role
 from teia.web.parts.collection_state import HostShares, all_hosts, by_host
+from teia.web.parts.last_requests import last_requests
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import API, InstallationDep, PageRoutes, csv_response
 
 PER_PAGE = 50
-FRESH_S = 20.0
-LOG_PATIENCE_S = 0.1
-MAX_HOSTS_READ = 1_000_000
-LAST_REQUESTS = "SELECT host, epoch(max(started)) FROM fetches GROUP BY host"
 CSV_ROWS = 100_000
 Find = Annotated[str, Query(max_length=255)]
 Sort = Literal["waiting", "urls", "pass", "errors", "host"]
@@ -138,23 +134,13 @@ def _filter_hosts(table: HostTable, find: str, state: str, reason: str, now_s: f
 
 def _rows(installation: Installation, collection: str, lines: Iterable[HostLine]) -> list[HostListRow]:
     fresh, now_s = by_host(installation, collection), installation.clock.now_s()
-    logged = _last_requests(installation, collection)
+    logged = last_requests(installation, collection)
     return [_row(line, fresh.get(line.host, HostShares()), logged.get(line.host), now_s) for line in lines]
 
 
-def _last_requests(installation: Installation, collection: str) -> dict[str, float]:
-    """Return the time of the last request to each host by the log, for hosts whose delay the ledger has forgotten."""
-
-    def make() -> dict[str, float]:
-        with open_source(installation.root, collection) as source:
-            return dict(source.log.query(LAST_REQUESTS, MAX_HOSTS_READ).rows)
-
-    found = installation.cache.get_or_none(("last requests", collection), make, FRESH_S, LOG_PATIENCE_S)
-    return {} if found is None else found.value
-
-
 def _row(line: HostLine, fresh: HostShares, logged_s: float | None, now_s: float) -> HostListRow:
-    last_s = max(filter(None, (line.last_request_s, logged_s)), default=None)
+    # The ledger has the requests of all collections of the folder.
+    last_s = line.last_request_s if logged_s is None else logged_s
     return copy_fields(
         HostListRow,
         line,

@@ -33,7 +33,7 @@ from teia.web.parts.collection_state import (
     TABLE_PATIENCE_S,
     account_of,
     disk_of,
-    is_freshness_known,
+    freshness_of,
     split_by_dismissal,
     table_of,
 )
@@ -75,14 +75,15 @@ def live_status(installation: Installation, collection: str) -> dict[str, Any]:
     table = table_of(installation, collection, TABLE_PATIENCE_S)
     points = _points(installation, collection)
     disk = disk_of(installation, collection)
+    freshness = freshness_of(installation, collection, account)
     alerts, set_aside_alerts = split_by_dismissal(installation, collection, find_alerts(account, table, disk))
     return {
         # Defaults: an account without a running crawl lacks these keys.
-        "freshness": None,
         "live": None,
         "captures": 0,
         **account,
-        "is_freshness_known": is_freshness_known(account),
+        "freshness": freshness or account.get("freshness"),
+        "is_freshness_known": bool(freshness),
         "is_paused_by_user": account["paused_why"] == PAUSED_BY_USER,
         "paused_by": _paused_by(installation, collection, account),
         "is_running": run is not None,

@@ -20,6 +20,7 @@ from teia.views.sql_child import QueryLimits, run_query
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.charts.windows import WINDOWS_S, ReportWindow
+from teia.web.parts.freshness_report import freshness_report
 from teia.web.server.auth import Refused
 from teia.web.server.installation import Installation, UnknownCollection
 from teia.web.server.json_routes import API, InstallationDep, PageRoutes, RedirectTo, csv_response
@@ -32,7 +33,7 @@ REPORT_SQL = {
     "servers": "SELECT host, count(*) AS answers FROM fetches WHERE status = 200 GROUP BY ALL ORDER BY 2 DESC LIMIT 50",
     "errors": "SELECT host, outcome, count(*) FROM fetches WHERE status IS NULL OR status >= 400 GROUP BY ALL"
     " ORDER BY 3 DESC LIMIT 50",
-    "hosts": "SELECT * FROM hosts ORDER BY urls DESC LIMIT 50",
+    "hosts": "SELECT host, urls, queued, failed, excluded, requests FROM hosts ORDER BY urls DESC LIMIT 50",
     "links": "SELECT url, in_links, depth FROM pages ORDER BY in_links DESC LIMIT 50",
 }
 OVER_TIME = frozenset({"outcomes", "errors", "space"})
@@ -131,9 +132,15 @@ def report(
                 found |= {"window": window, "activity": asdict(activity(source, since_s, now_s))}
             return found, [str(path) for path in source.log.damaged]
 
-    key = ("report", collection, name, top, window if name in OVER_TIME else "")
-    found = installation.cache.get(key, make, FRESH_S, installation.patience_s(collection))
-    values, damaged = found.value
+    if name == "freshness":
+        # The one that the page on freshness and the monitor show.
+        found = freshness_report(installation, collection)
+        values, damaged = asdict(found.value), []
+        values["rows"] = values["rows"][:top]
+    else:
+        key = ("report", collection, name, top, window if name in OVER_TIME else "")
+        found = installation.cache.get(key, make, FRESH_S, installation.patience_s(collection))
+        values, damaged = found.value
     head = {"report": name, "collection": collection, "counted": iso_utc(found.time_s), "sql": REPORT_SQL.get(name, "")}
     return {**head, **values, "damaged_files": damaged}
 

@@ -116,6 +116,8 @@ def add_again(
     problem: FormProblem, installation: Installation, collection: str, form: SubscriptionForm, **_: object
 ) -> WatchesView:
     """Return the page after a subscription that could not be made, with what was typed."""
+    # What is wrong with no other field is that a page is not known.
+    problem = replace(problem, field=problem.field or ("url" if form.url.strip() else ""))
     view = watches(installation, collection, form.url, form.query)
     return replace(view, webhook=form.webhook, problem=problem)
 

@@ -17,7 +17,7 @@ from teia.crawler.keep_fresh.freshness import LostFreshness
 from teia.views.reports.freshness import BudgetReport, FreshnessReport, HostFreshnessRow
 from teia.web.access.roles import Role
 from teia.web.background.cache import AnswerCache
-from teia.web.pages.collection.freshness import _load_stored
+from teia.web.parts.freshness_report import _load_stored
 from tests.web.conftest import Web
 
 
@@ -46,7 +46,7 @@ def test_what_there_is_what_can_be_kept_and_what_nobody_exceeds_are_shown_as_the
 ) -> None:
     """UX acceptance 19, and the policy line of 2.9."""
     found = SimpleNamespace(value=report(fresh, best, possible), time_s=web.installation.clock.now_s())
-    monkeypatch.setattr("teia.web.pages.collection.freshness.report_of", lambda *_: found)
+    monkeypatch.setattr("teia.web.pages.collection.freshness.freshness_report", lambda *_: found)
     client = web.client(Role.VIEWER)
     twin, page = client.get("/api/v1/c/main/freshness").json(), client.get("/c/main/freshness").text
     assert (twin["fresh"], twin["best"], twin["possible"]) == (fresh, best, possible)
@@ -71,7 +71,7 @@ def test_a_budget_is_shown_with_its_price_and_what_each_host_gets(web: Web, monk
     row = replace(told.rows[0], slot_s=86_400 / 43.5, planned_a_day=43.5)
     told = replace(told, budget=BudgetReport(20_000, "requests", 7.25), rows=(row,))
     found = SimpleNamespace(value=told, time_s=web.installation.clock.now_s())
-    monkeypatch.setattr("teia.web.pages.collection.freshness.report_of", lambda *_: found)
+    monkeypatch.setattr("teia.web.pages.collection.freshness.freshness_report", lambda *_: found)
     client = web.client(Role.VIEWER)
     twin, page = client.get("/api/v1/c/main/freshness").json(), client.get("/c/main/freshness").text
     assert twin["policy"]["budget"] == {"a_day": 20_000, "unit": "requests", "price_hours": 7.25}

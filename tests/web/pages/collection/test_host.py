@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shutil
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -25,6 +26,7 @@ from teia.views.hosts import host_table
 from teia.web.access.roles import Role
 from tests.frontier.cells import add_links, found
 from tests.web.conftest import Web
+from tests.web.pages.collection.test_monitor import text_of
 
 
 def test_the_list_and_its_twin_agree(web: Web) -> None:
@@ -84,9 +86,9 @@ def test_one_host_says_how_long_a_pass_takes(web: Web) -> None:
     assert now["pass_s"] == pytest.approx(4 * (now["delay_s"] + now["response_s"]))
     assert twin["about"]["requests_seen"] == twin["about"]["requests"] == 5
     page = client.get("/c/main/hosts/x.test").text
-    assert "a full pass needs" in page
+    assert "a full pass takes" in page
     assert "(4 pages)" in page
-    assert "It fits in a week." in page
+    assert "Less than a week." in page
     asked = client.get("/api/v1/c/main/hosts/x.test/feasibility?delay_s=5&pages=535700").json()
     assert asked["pass_s"] == pytest.approx(535_700 * 5, rel=0.01)
     assert "31 d" in client.get("/c/main/hosts/x.test?delay_s=5&pages=535700").text
@@ -337,3 +339,23 @@ def test_a_host_without_a_request_has_no_last_request(web: Web) -> None:
     table = host_table(root, "main", web.installation.clock.now_s())
     assert table.hosts["never.test"].last_request_s is None
     assert table.hosts["x.test"].last_request_s == 5.0
+
+
+def test_a_host_of_two_collections_has_the_numbers_of_the_one_that_is_looked_at(web: Web) -> None:
+    """The ledger of delays is that of all collections: its last request may be another's."""
+    root, client = web.installation.root, web.client(Role.VIEWER)
+    before = client.get("/api/v1/c/main/hosts/x.test").json()
+    assert before["also_in"] == []
+    shutil.copytree(root.path / "main", root.path / "other")
+    with closing(sqlite3.connect(root.path / "ledger.sqlite")) as ledger, ledger:
+        now_s = web.installation.clock.now_s()
+        ledger.execute("INSERT OR REPLACE INTO delays VALUES ('server', 'x.test', ?, 0.05)", (now_s,))
+    web.installation.cache.invalidate(("hosts", "main"))
+    listed = client.get("/api/v1/c/main/hosts").json()["rows"][0]
+    after = client.get("/api/v1/c/main/hosts/x.test").json()
+    assert after["also_in"] == ["other"]
+    assert after["about"]["last_asked"] == before["about"]["last_asked"]
+    assert listed["last_asked"][:19] == before["about"]["last_asked"][:19]
+    page = text_of(client.get("/c/main/hosts/x.test").text)
+    assert "Also crawled for other." in page
+    assert "all other figures are of main" in page

@@ -91,7 +91,7 @@ def test_the_reasons_of_the_list_are_those_that_are_counted(cut: Web) -> None:
         found = client.get(f"/api/v1/c/main/frontier?why={why}").json()
         assert [row["why"] for row in found["rows"]] == [why] * whys[why], why
     page = client.get("/c/main/frontier?why=behind").text
-    assert '<option value="behind" selected>behind others of its host (6)</option>' in page
+    assert '<option value="behind" selected>others ahead on the host (6)</option>' in page
     assert "No queued URL matches" in client.get("/c/main/frontier?why=suspect").text
     assert client.get("/c/main/frontier?why=evil").status_code == 400
     operator = cut.client(Role.OPERATOR)

@@ -322,7 +322,7 @@ def test_a_page_shows_its_visits_and_lets_versions_be_compared(evil: Web) -> Non
     assert [each["what"] for each in page["marks"]] == ["first", "changed"]
     assert page["visits"] == 2
     text = evil.client().get("/c/main/page", params={"url": page["url"]}).text
-    assert "Too early to say: 2 of 5 visits" in text
+    assert "visits so far: 2 of the 5" in text
     assert text.count('type="checkbox"') == 2
     assert page["identity"]["file"] in text
     assert [each["title"] for each in page["linked_from"]] == ["T"]

@@ -227,6 +227,13 @@ def test_copies_versions_and_results_can_be_used_by_all(scene: Scene, browser: B
     context.close()
 
 
+def test_a_change_of_markup_alone_is_shown_as_none(scene: Scene, page: Page) -> None:
+    """UX 13."""
+    page.goto(scene.address("/markup", "diff"))
+    assert "counted as the same" in page.inner_text("main .note")
+    assert page.locator("main ins, main del").count() == 0
+
+
 def test_keys_step_through_versions(scene: Scene, page: Page) -> None:
     page.goto(scene.address("/changing"))
     page.keyboard.press("[")

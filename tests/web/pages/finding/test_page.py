@@ -23,7 +23,7 @@ def test_a_queued_url_has_an_expected_time_while_a_crawl_runs(web: Web) -> None:
         add_links(cell, *(found(url) for url in urls), now_s=web.installation.clock.now_s())
     asked = {"url": urls[2]}
     assert client.get("/api/v1/c/main/page", params=asked).json()["expected"] is None, "no crawl runs"
-    assert "In its turn." in client.get("/c/main/page", params=asked).text
+    assert "When its turn comes." in client.get("/c/main/page", params=asked).text
     with CrawlReports(root.control) as reports:
         reports.begin("main", web.installation.clock.now_s())
     first, last = (
@@ -32,4 +32,4 @@ def test_a_queued_url_has_an_expected_time_while_a_crawl_runs(web: Web) -> None:
     assert from_iso(last) > from_iso(first)
     page = client.get("/c/main/page", params=asked).text
     assert 'data-live="expected"' in page
-    assert "In its turn." not in page
+    assert "When its turn comes." not in page

@@ -119,7 +119,7 @@ def test_every_example_of_the_help_finds_something(web: Web, language: str) -> N
 
 
 def test_why_a_result_is_where_it_is_adds_up(web: Web) -> None:
-    assert "Why here" in web.client().get("/search?q=imposto+renda").text
+    assert "Why this result" in web.client().get("/search?q=imposto+renda").text
     found = web.client().get("/api/v1/search?q=imposto+renda&explain=true").json()
     page = web.client().get("/search?q=imposto+renda&explain=true").text
     assert page.count('<details class="why"') == len(found["hits"])
@@ -128,7 +128,7 @@ def test_why_a_result_is_where_it_is_adds_up(web: Web) -> None:
         assert sum(each["score"] for each in why["components"]) == pytest.approx(why["text"], rel=1e-3)
         product = (why["text"] * why["authority"] * why["news"] * why["readable"] + why["semantics"]) * why["passages"]
         assert product == pytest.approx(hit["score"], rel=1e-3)
-        assert f"<summary>Why here: {hit['score']:.2f}</summary>" in page
+        assert f"<summary>Why this result: {hit['score']:.2f}</summary>" in page
 
 
 def test_a_year_narrows_what_was_found(web: Web) -> None:
@@ -179,7 +179,7 @@ def test_language_type_and_date_are_chosen_beside_the_query(web: Web) -> None:
     assert found("type=pdf", '"renda')[1] == [], "a quote that is not closed takes no filter with it"
     page = client.get("/search?q=renda&type=html&explain=false").text
     assert '<option value="html" selected>' in page
-    assert "type=html" in re.findall(r'href="([^"]*)"[^>]*>Why here', page)[0]
+    assert "type=html" in re.findall(r'href="([^"]*)"[^>]*>Why this result', page)[0]
     for bad in ("language=xx", "type=exe", "dated=9z"):
         assert client.get(f"/search?q=renda&{bad}").status_code == 400
 
