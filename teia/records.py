@@ -198,6 +198,7 @@ class Page(PageContent):
     images: int = 0
     mail_links: int = 0
     anchor_count: int = 0
+    has_scripts: bool = True
 
 
 class Command(StrEnum):

@@ -56,6 +56,7 @@ class Findings(PageContent):
     images: int = 0
     mail_links: int = 0
     anchor_count: int = 0
+    has_scripts: bool = True
     reserved: frozenset[str] = frozenset()
 
 

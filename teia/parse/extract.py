@@ -40,6 +40,10 @@ class Extract(Protocol):
         """Headings from h1 to h3."""
 
     @property
+    def has_scripts(self) -> bool:
+        """True if there is a `<script>`."""
+
+    @property
     def title(self) -> str:
         """First title of the document."""
 

@@ -141,6 +141,7 @@ def _merge(findings: list[Findings]) -> Findings:
         images=sum(each.images for each in findings),
         mail_links=sum(each.mail_links for each in findings),
         anchor_count=sum(each.anchor_count for each in findings),
+        has_scripts=any(each.has_scripts for each in findings),
         reserved=frozenset().union(*(each.reserved for each in findings)),
     )
 
@@ -194,4 +195,5 @@ def _page(
         images=found.images,
         mail_links=found.mail_links,
         anchor_count=found.anchor_count,
+        has_scripts=found.has_scripts,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import tempfile
 from collections.abc import Sequence
@@ -62,8 +63,5 @@ def clean_text_of(data: bytes) -> str:
 def folder() -> Path:
     """Return a folder for files, in memory where that can be; it is removed when the process ends in order."""
     made = tempfile.TemporaryDirectory(prefix="teia-fuzz-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-    _FOLDERS.append(made)
+    atexit.register(made.cleanup)
     return Path(made.name)
-
-
-_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []

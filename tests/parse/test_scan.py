@@ -129,6 +129,18 @@ FRAMES = (
 )
 
 
+@pytest.mark.parametrize(
+    ("markup", "has_scripts"),
+    [(b"<p>one<script>two</script>", True), (b"<p>one<SCRIPT src=/x></SCRIPT>", True),
+     (b"<p>one<!-- <script>two</script> -->", False), (b"<p>one</script>", False)],
+)  # fmt: skip
+def test_pages_with_scripts_are_told_from_others(markup: bytes, has_scripts: bool) -> None:
+    """Searching each page for `<script` took 65 of 2,800 microseconds a page, also where no page has one."""
+    for found in (scanned(b"<!doctype html>" + markup, ParseOptions()), through_a_tree(markup, ParseOptions())):
+        assert found is not None
+        assert found.has_scripts is has_scripts
+
+
 @pytest.mark.parametrize("tag", TAGS)
 def test_every_tag_is_read_as_in_the_tree(tag: str) -> None:
     gone_short = [compare(f"<!doctype html><body>{frame.format(tag)}".encode()) for frame in FRAMES]

@@ -257,7 +257,7 @@ def _signs(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult, 
     is_page = 200 <= task.status < 300 and outcome == task.outcome and page.media_type in _RENDERED_TYPES
     if not is_page or task.rendered is not None or task.truncated or not parsed.decoded.payload:
         return None
-    scripts = script_hash(parsed.decoded.payload)
+    scripts = script_hash(parsed.decoded.payload) if page.has_scripts else 0
     if not scripts and wanted == "auto":
         return None
     chars = len(page.text)

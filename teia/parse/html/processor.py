@@ -87,6 +87,7 @@ def read_html(document: Document) -> Findings:
         images=count_images(document.payload),
         mail_links=len(links.base.mail_links),
         anchor_count=links.anchor_count,
+        has_scripts=extract.has_scripts,
     )
 
 

@@ -2,8 +2,8 @@
 
 Most pages have scripts, and scripts of most pages add nothing. So these signs only name the scripts, by a hash that is
 the same for pages made alike, and tell whether a page is nearly empty without them. The crawler learns the rest by
-trials. All of it is one search through the octets of a page, and a few more in pages with little text: it costs some
-microseconds. Tags in capitals are not looked for.
+trials. All of it is one search through the octets of a page that has scripts, and a few more in pages with little text.
+Tags in capitals are not looked for.
 """
 
 from __future__ import annotations

@@ -39,6 +39,10 @@ class TreeExtract:
         return [self.elements[at] for at, tag in enumerate(self.tags) if tag in _HEADINGS]
 
     @property
+    def has_scripts(self) -> bool:
+        return self._tree.document.query_selector("script") is not None
+
+    @property
     def title(self) -> str:
         return self._tree.title or ""
 

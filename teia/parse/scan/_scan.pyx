@@ -94,6 +94,8 @@ cdef class Scanner(OpenElements):
             at += 1
         name_end = at
         tag = TAGS.find(page, name, name_end)
+        if tag == SCRIPT:
+            self.has_scripts = True
         at = self._attributes(page, at, TRAITS[tag] & REMEMBERED)
         self.is_initial = False
         if self.drawing_at >= 0:

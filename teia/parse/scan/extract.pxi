@@ -92,6 +92,7 @@ cdef class Extract:
     cdef Values values  # of the tag that is being read, if it is one that is looked at
     cdef dict settled  # references of links that bring nothing new, and how often each was met again
     cdef bint has_passed_fragments
+    cdef readonly bint has_scripts
 
     def __cinit__(self, bytes markup, bint want_text):
         self.elements, self.tags, self.headings = [], [], []
