@@ -1,7 +1,7 @@
 """Parsing: bytes in; links, text, metadata and fingerprints out; in child processes that may be killed.
 
 parse       the entry point: an answer becomes a `Page`
-document    one answer as processors see it
+document    one answer as processors see it; recent, those that were read lately
 processors  processors by media type (A15)
 extract     the used parts of a page, scanned or from the tree
 headers     response headers

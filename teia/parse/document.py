@@ -73,10 +73,20 @@ class Document:
         self.options = options
         self.declared_type = mime.content_type(head.headers.all("content-type"))
         self.media_type = mime.effective_type(self.declared_type, payload)
+        self._earlier: Document | None = None
+        self.content: Findings | None = None
+        """Findings of `read_html` that are the same at every URL, once it has made them."""
+
+    def share(self, earlier: Document) -> None:
+        """Take over what a document with the same payload has found, if it is of the same type and options."""
+        if earlier.options is self.options and earlier.declared_type == self.declared_type and earlier.is_scanned:
+            self._earlier, self.content = earlier, earlier.content
 
     @cached_property
     def charset(self) -> str:
         """WHATWG name of the encoding."""
+        if self._earlier is not None:
+            return self._earlier.charset
         label = self.declared_type.charset if self.declared_type else ""
         is_html = not mime.is_xml(self.media_type) and self.media_type != "text/plain"
         return encoding.determine_encoding(self.payload, label, is_html=is_html)
@@ -96,6 +106,8 @@ class Document:
     @cached_property
     def _scanned(self) -> Extract | None:
         """Result of scanning the original payload, with any number of tags: the scanner reads them one by one."""
+        if self._earlier is not None:
+            return self._earlier._scanned
         # Requisites are read from the tree, so scanning would be work for nothing.
         if self.options.want_requisites or self.charset != "utf-8" or not is_plain(self.payload, MAX_TAGS):
             return None
@@ -110,6 +122,11 @@ class Document:
             if isinstance(markup, str):  # otherwise it was just tried
                 scanned = scan(markup.encode("utf-8", "replace"), want_text=want_text)
         return scanned or TreeExtract(self.tree, want_text=want_text)
+
+    @property
+    def is_scanned(self) -> bool:
+        """True if `extract` was made by scanning the payload as it is."""
+        return "_scanned" in self.__dict__ and self._scanned is not None
 
     @property
     def losses(self) -> tuple[str, ...]:

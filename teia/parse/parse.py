@@ -20,6 +20,7 @@ from teia.parse.headers import ResponseHead, parse_head
 from teia.parse.html import directives
 from teia.parse.html.links import LinkCollector, add_header_links
 from teia.parse.processors import BUILT_IN, Processors
+from teia.parse.recent import RecentDocuments
 from teia.parse.text.fingerprint import KnownText, fingerprints
 from teia.parse.text.language import language_of
 from teia.records import Link, LinkKind, Page, PageContent
@@ -61,11 +62,12 @@ def parse_document(
     is_sitemap: bool = False,
     body_sha256: str = "",
     known_text: KnownText | None = None,
+    recent: RecentDocuments | None = None,
 ) -> ParseResult:
     """Read one answer. `is_sitemap`: it was announced as a sitemap, so it is read as one unless it is a web page.
 
     `body_sha256` is that of the body without chunks, in hex, and `known_text` is of the same body at another URL, if
-    the caller knows them already.
+    the caller knows them already. `recent` are documents that may have the same body.
     """
     parsed_head = parse_head(head)
     limits = options.limits
@@ -74,6 +76,10 @@ def parse_document(
     # 1. Chunks and compression. 2. The media type chooses the processors. 3. Findings are merged into one page.
     decoded = decode(parsed_head.headers, body, limits)
     document = Document(url, parsed_head, decoded.payload, options)
+    known_digest = body_sha256 if decoded.payload is decoded.dechunked else ""
+    earlier = recent.find(known_digest) if recent is not None and known_digest else None
+    if earlier is not None:
+        document.share(earlier)
     # Many servers answer a missing sitemap with a page and 200.
     is_sitemap = is_sitemap and not _is_web_page(decoded.payload)
     chosen = (("sitemap", sitemap.read_sitemap),) if is_sitemap else processors.for_type(document.media_type)
@@ -87,11 +93,12 @@ def parse_document(
         else:
             findings.append(found if isinstance(found, Findings) else Findings(metadata=_as_metadata(found)))
     merged = _merge(findings)
-    known_digest = body_sha256 if decoded.payload is decoded.dechunked else ""
     text_outline = outline(merged.text)
     if known_text is not None and not 0 != known_text.outline == text_outline:
         known_text = None  # other headers or settings made another text of the body
     page = _page(document, decoded, merged, failed, known_digest, known_text)
+    if recent is not None:
+        recent.add(page.digest, document)
     return ParseResult(page, parsed_head, decoded, merged.entries, tuple(failed), text_outline)
 
 

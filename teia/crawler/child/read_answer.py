@@ -58,6 +58,7 @@ from teia.parse.headers import Headers, parse_head
 from teia.parse.html.script_signs import LITTLE_CHARS, is_nearly_empty, script_hash
 from teia.parse.parse import ParseResult, parse_document
 from teia.parse.processors import Processors, with_user_processors
+from teia.parse.recent import RecentDocuments
 from teia.parse.text.fingerprint import KnownText
 from teia.parse.text.normal import normal_octets
 from teia.records import NOT_MODIFIED, Fetched, Link, LinkKind, Outcome, Page
@@ -79,6 +80,9 @@ MAX_REPORTED = 50_000
 
 NO_RECORDS = Members(b"", (), ())
 """Empty records, for a collection that keeps no answers."""
+
+_recent = RecentDocuments()
+"""Pages that this child has read lately."""
 
 _ANCHOR = LinkKind.ANCHOR
 MAX_ADDED = 256
@@ -379,6 +383,7 @@ def _parsed(
         is_sitemap=task.as_sitemap,
         body_sha256=digest.removeprefix("sha256:"),
         known_text=known,
+        recent=_recent if compiled.read_settings.archive.content_seen else None,
     )
 
 

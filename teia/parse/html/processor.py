@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from teia.clock import iso_utc
@@ -61,11 +61,25 @@ class MetaTags:
 
 def read_html(document: Document) -> Findings:
     """Return all findings of a page."""
-    extract = document.extract
     links = LinkCollector(document.url, document.options)
-    canonical = add_page_links(extract, links)
+    canonical = add_page_links(document.extract, links)
     if document.options.want_requisites:
         add_requisites(document.tree, links)
+    if document.content is None:
+        document.content = read_content(document)
+    return replace(
+        document.content,
+        canonical=canonical,
+        links=links.links(),
+        truncated=document.losses + (("links",) if links.is_full else ()),
+        mail_links=len(links.base.mail_links),
+        anchor_count=links.anchor_count,
+    )
+
+
+def read_content(document: Document) -> Findings:
+    """Return the findings of a page that are the same at every URL: all but its links."""
+    extract = document.extract
     metas = (element for element, tag in zip(extract.elements, extract.tags, strict=True) if tag == "meta")
     meta = read_meta(metas, document.options.agent)
     modified = meta.first_date(*_MODIFIED)
@@ -75,18 +89,13 @@ def read_html(document: Document) -> Findings:
         text=extract.text,
         language=extract.language or meta.first("content-language", "og:locale"),
         description=meta.first("description", "og:description", "dc.description"),
-        canonical=canonical,
         author=meta.first(*_AUTHOR),
         published=meta.first_date(*_PUBLISHED),
         metadata=meta.stored_values() | ({"modified": modified} if modified else {}),
-        links=links.links(),
         noindex=meta.directives.noindex,
         nofollow=meta.directives.nofollow,
         reserved=meta.directives.reserved,
-        truncated=document.losses + (("links",) if links.is_full else ()),
         images=count_images(document.payload),
-        mail_links=len(links.base.mail_links),
-        anchor_count=links.anchor_count,
         has_scripts=extract.has_scripts,
     )
 

@@ -19,6 +19,7 @@ def take_anchors(Extract extract not None, links, other):
     What is the same for all of them is asked once.
     """
     cdef dict anchors = links.anchors, known = links.base.known
+    cdef dict settled = extract.settled.copy()  # the extract may be used again, at another URL
     cdef str url = links.url, reference, found, text, relations
     cdef Py_ssize_t most_chars = links.max_url_chars, fragment, chars_left = links.chars_left, count = 0
     cdef bint has_base = links.has_base
@@ -41,7 +42,7 @@ def take_anchors(Extract extract not None, links, other):
         found = resolve(reference) if answer is known else answer
         if found is None or found == url or len(found) > most_chars:
             continue
-        count += 1 + <Py_ssize_t>extract.settled.pop(element.source.reference(&element.values), 0)
+        count += 1 + <Py_ssize_t>settled.pop(element.source.reference(&element.values), 0)
         link = anchors.get(found)
         if link is not None and link[TEXT] and not link[NOFOLLOW]:
             continue
