@@ -200,6 +200,8 @@ def test_the_page_of_a_url_is_in_words_and_its_versions_are_near(page: Page) -> 
         text = page.inner_text("main")
         assert not re.search(r"\d{4}-\d\d-\d\dT", text), "instants as people write them"
         assert "since –" not in text
+        facts = page.inner_text("[data-region=facts]")
+        assert {"Portuguese": "pt", "English": "en"}.get(facts.split(" · ")[2]) == view["lang"], facts
         answers = page.inner_text("section[aria-labelledby=is-current]")
         assert not ("Too early" in answers and "%" in answers), "no claim beside its denial"
         if view["visits"] < 5:

@@ -135,7 +135,7 @@ def report(
     if name == "freshness":
         # The one that the page on freshness and the monitor show.
         found = freshness_report(installation, collection)
-        values, damaged = asdict(found.value), []
+        values, damaged = asdict(found.value.without_guesses()), []
         values["rows"] = values["rows"][:top]
     else:
         key = ("report", collection, name, top, window if name in OVER_TIME else "")
