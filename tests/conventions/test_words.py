@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
-import click
 import pytest
 import typer
 
@@ -50,11 +50,11 @@ def said(phrases: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join([*map(re.escape, phrases), *words]), re.IGNORECASE)
 
 
-def helps(command: click.Command) -> Iterator[str]:
+def helps(command: Any) -> Iterator[str]:
     """Everything that the help of a command and of its own commands says."""
     yield command.help or ""
     yield from (getattr(each, "help", None) or "" for each in command.params)
-    for each in command.commands.values() if isinstance(command, click.Group) else ():
+    for each in getattr(command, "commands", {}).values():  # of typer's own click
         yield from helps(each)
 
 
@@ -65,7 +65,11 @@ def sentences() -> dict[str, list[str]]:
     return {"pages": catalog, "command line": [*helps(typer.main.get_command(application()))], "documents": prose}
 
 
-@pytest.mark.parametrize("place", sentences())
+def test_all_commands_are_read() -> None:
+    assert len([*helps(typer.main.get_command(application()))]) > 300
+
+
+@pytest.mark.parametrize("place", ["pages", "command line", "documents"])
 def test_no_private_word_is_said(place: str) -> None:
     pattern = said(OF_DOCUMENTS if place == "documents" else PHRASES)
     found = {match[0]: text[:160] for text in sentences()[place] if (match := pattern.search(text)) is not None}

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from teia.clock import WallClock
 from teia.collections.account import FINE_S
@@ -38,7 +38,7 @@ from .demo import counted
 from .test_operating import MORE, SPEC
 
 pytestmark = pytest.mark.timeout(300)
-WIDE = {"width": 1280, "height": 800}
+WIDE: ViewportSize = {"width": 1280, "height": 800}
 AT_ONCE_MS = 30_000
 
 

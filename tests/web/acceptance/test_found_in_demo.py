@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from teia.collections.account import FINE_S
 from teia.collections.control_file import CrawlReports
@@ -20,7 +20,7 @@ from tests.web.test_browser import Live
 from .demo import NAME, counted
 
 pytestmark = pytest.mark.timeout(300)
-WIDE = {"width": 1280, "height": 800}
+WIDE: ViewportSize = {"width": 1280, "height": 800}
 BASE = f"/c/{NAME}"
 ONE_LINE = 26
 """Pixels that a line of facts takes at most, in 13 px."""
@@ -289,7 +289,7 @@ def test_sql_has_its_tables_examples_and_links_and_rows_of_one_line(page: Page) 
 def test_reports_show_words_and_all_their_links_lead_somewhere(demo: Live, page: Page) -> None:
     """24: no key of the JSON, no number of a paper's table, nothing that is not found."""
     keys = re.compile(r"\b[a-z]+_[a-z_]+\b|\b[TACFP]\d{1,2}\b")
-    followed = set()
+    followed: set[str] = set()
     for name in REPORTS:
         counted(demo.web.client(Role.VIEWER), f"{BASE}/reports/{name}")
         page.goto(f"{BASE}/reports/{name}")
