@@ -13,15 +13,11 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import tantivy
-
 from teia.durable import disk_errors, exchange_folders, repair_exchange
 from teia.graph.linkfile import LinkFile
 from teia.index.anchors import AnchorTexts
 from teia.index.borrowed import LackingPages
-from teia.index.cell import CellIndex, anchor_words, make_document
-from teia.index.entry import IndexEntry, PackedEntry, pack_entry
-from teia.index.page_texts import shared_texts
+from teia.index.cell import CellIndex
 from teia.index.position import META_FILE, POSITION_FILE, has_index, read_position
 from teia.index.reader import CellReader
 from teia.indexer.cell_indexer import broken_index_folder, new_index_folder
@@ -87,17 +83,12 @@ def _write_anew(index: Path, new: Path, matches: Matches) -> None:
                 if matches(entry.url):
                     gone.append(entry.key)
                 else:
-                    written.put_document(entry.key, _document(entry, anchors))
+                    written.put(entry, anchors.texts_of(entry.key))
         with closing(LinkFile(new / "links.bin")) as links:
             for key in gone:
                 links.append(key, ())  # or PageRank would count its links
             links.flush()
         written.commit(position)
-
-
-def _document(entry: IndexEntry, anchors: AnchorTexts) -> tantivy.Document:
-    page = PackedEntry(entry, pack_entry(entry))
-    return make_document(page, shared_texts().of(entry), anchor_words(anchors.texts_of(entry.key)))
 
 
 def _is_beside(path: Path) -> bool:
