@@ -12,7 +12,7 @@ import typer
 
 from teia.cli.long_work import shown_work
 from teia.cli.options import AsJson, Collection, Data, open_collection
-from teia.cli.output import print_json, result_console
+from teia.cli.output import count_of, print_json, result_console
 from teia.cli.progress import size
 from teia.clock import Clock, WallClock
 from teia.lib.message import Message
@@ -68,14 +68,14 @@ def _log(path: Path, clock: Clock, done: RemovalResult) -> None:
 def _print(done: RemovalResult) -> None:
     console = result_console()
     if done.is_dry_run:
-        console.print(f"{done.urls:,} URLs and {done.records:,} records would be removed")
+        console.print(f"{count_of(done.urls, 'URL')} and {count_of(done.records, 'record')} would be removed")
         return
     console.print(
-        f"{done.urls:,} URLs, {done.records:,} records ({size(done.bytes)}), {done.subscriptions:,} subscriptions and"
-        f" {done.notices:,} notices removed"
+        f"{count_of(done.urls, 'URL')}, {count_of(done.records, 'record')} ({size(done.bytes)}),"
+        f" {count_of(done.subscriptions, 'subscription')} and {count_of(done.notices, 'notice')} removed"
     )
     if done.pages_again:
-        console.print(f"{done.pages_again:,} other pages shared a removed body and are queued again")
+        console.print(f"{count_of(done.pages_again, 'other page')} shared a removed body and will be fetched again")
     for node, state in done.nodes.items():
         console.print(f"{node}: {NODE_STATES[state]}")
     if done.is_proven:
@@ -84,6 +84,6 @@ def _print(done: RemovalResult) -> None:
         console.print("not proven yet: run the command again when these nodes are back")
     else:
         console.print(
-            f"read again: {done.left_records:,} records and {done.left_pages:,} pages are left,"
-            f" {done.index_violations:,} violations in the index; run the command again"
+            f"read again, still there: {count_of(done.left_records, 'record')}, {count_of(done.left_pages, 'page')},"
+            f" {count_of(done.index_violations, 'violation')} in the index; run the command again"
         )

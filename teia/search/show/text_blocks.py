@@ -87,7 +87,7 @@ def _details(hit: Hit, now_s: float) -> list[str]:
     if hit.fresh_probability is not None:
         found.append(f"{hit.fresh_probability:.0%} likely current")
     if hit.backlinks:
-        found.append(f"linked from {hit.backlinks:,} pages")
+        found.append(f"linked from {hit.backlinks:,} page{'s' * (hit.backlinks != 1)}")
     if hit.alike:
         found.append(f"{hit.alike} more with the same text")
     return found
