@@ -1,12 +1,17 @@
 """Rate at which links become URLs: `FrontierCell.add_links` while its cells grow, with its memory and disk use.
 
     python bench/frontier.py [--urls 200000] [--cells 1] [--hosts 2000] [--batch 5000] [--known 0] [--big-host 0]
+                             [--filled 0] [--folder FOLDER]
 
 Every batch is one commit per cell, as in the crawler. Three quarters of a batch's links go to 64 hosts, like those of
 64 pages, the rest to any host. `--known 0.8` makes four of five links repeat a known URL. Rates are of the whole run
 and of its last tenth, when the cells are full; generating the links is not counted. `growth` has the cost of the last
 tenth at four numbers of URLs in each power of ten; they are printed as the cells reach them. Ten million URLs in four
 cells (--urls 10000000 --cells 4 --hosts 20000) take some minutes and 2 GB of disk.
+
+`--filled N` writes N URLs into the cells beforehand, with plain inserts in the order of their keys, which takes a third
+of the time. Their pages are full, so that the first links after them split more pages than links usually do. With
+`--folder` the cells stay there, and cells that are there already are used.
 
 Then the cells are opened again, as after a restart. `reopen_s` is the time until all hosts with work are in the
 schedule. `dispatch_us` is the cost of one request: its share of filling a host's buffer from the disk, and its place in
@@ -20,17 +25,22 @@ import argparse
 import json
 import random
 import resource
+import sqlite3
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 from teia.config.sections import CourtesySettings
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl
+from teia.frontier.cell.schema import LANE_NEW, STATE_QUEUED
+from teia.frontier.page_sums import forget_sums
+from teia.frontier.queue.order import TOP_SCORE, breadth
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of
@@ -43,17 +53,25 @@ BUFFER = 64
 SAMPLED = 2_000
 """Number of hosts whose buffers are filled."""
 
-FIRST_MARK = 100_000
+FIRST_MARK = 10_000
 MARKS_A_DECADE = 4
+
+
+def host_name(number: int) -> str:
+    return f"www.site{number}.test"
+
+
+def tail_of(page: int) -> str:
+    return f"/secao-{page % 97}/artigo-sobre-alguma-coisa-{page}.html"
 
 
 class Links:
     """An endless stream of realistic links; the same seed gives the same links."""
 
-    def __init__(self, hosts: int, known_share: float, seed: int) -> None:
+    def __init__(self, hosts: int, known_share: float, seed: int, first_page: int = 0) -> None:
         self._chance = random.Random(seed)
-        self._hosts = [f"www.site{number}.test" for number in range(hosts)]
-        self._pages = [0] * hosts
+        self._hosts = [host_name(number) for number in range(hosts)]
+        self._pages = [first_page] * hosts
         self._known_share = known_share
 
     def batch(self, size: int) -> list[FoundUrl]:
@@ -68,7 +86,7 @@ class Links:
             page = chance.randrange(page)
         else:
             self._pages[host] += 1
-        tail = f"/secao-{page % 97}/artigo-sobre-alguma-coisa-{page}.html"
+        tail = tail_of(page)
         return FoundUrl(self._hosts[host], key_of(f"http://{self._hosts[host]}{tail}"), tail, 2 + page % 5)
 
 
@@ -107,15 +125,17 @@ def cost_of(batches: list[Batch], links: int) -> dict[str, object]:
 
 
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
-    links = Links(options.hosts, options.known, options.seed)
     starts = cell_starts(options.cells)
+    paths = [folder / f"frontier{number}.sqlite" for number in range(options.cells)]
+    known_before = fill(paths, starts, options.hosts, options.filled)
+    # Pages that cells of an earlier run may have are not used again.
+    links = Links(options.hosts, options.known, options.seed, 2 * known_before // options.hosts)
     spent: list[Batch] = []
     growth: list[dict[str, object]] = []
     written_before = bytes_written()
     with ExitStack() as stack:
-        paths = [folder / f"frontier{number}.sqlite" for number in range(options.cells)]
         cells = [stack.enter_context(closing(FrontierCell(path))) for path in paths]
-        known = 0
+        known = known_before
         while known < options.urls:
             parts = list(by_cell(links.batch(options.batch), starts))
             started_s, cpu_before_s = time.perf_counter(), time.process_time()
@@ -124,18 +144,22 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
                     cells[number].add_links(part, START_S)
             spent.append(Batch(time.perf_counter() - started_s, time.process_time() - cpu_before_s, bytes_written()))
             known = sum(cell.known for cell in cells)
-            if known >= FIRST_MARK * 10 ** (len(growth) / MARKS_A_DECADE):
+            if not known_before and known >= FIRST_MARK * 10 ** (len(growth) / MARKS_A_DECADE):
                 growth.append({"urls": known, **cost_of(spent[len(spent) * 9 // 10 :], options.batch)})
                 print(json.dumps(growth[-1]), file=sys.stderr)
+        at_the_end = cost_of(spent[len(spent) * 9 // 10 :], options.batch)
         if options.big_host:
             known += fill_one_host(cells, starts, options.big_host)
     return {
         "urls": known,
+        "filled": known_before,
         "cells": options.cells,
         "batch": options.batch,
         "known_share": options.known,
         "links_per_s": round(options.batch * len(spent) / sum(each.seconds for each in spent)),
-        "links_per_s_at_the_end": cost_of(spent[len(spent) * 9 // 10 :], options.batch)["links_per_s"],
+        "links_per_s_at_the_end": at_the_end["links_per_s"],
+        "cpu_us_at_the_end": at_the_end["cpu_us_a_link"],
+        "rss_mb": at_the_end["rss_mb"],
         "cpu_us_a_link": round(1e6 * sum(each.cpu_s for each in spent) / (options.batch * len(spent)), 1),
         "longest_commit_ms": round(max(each.seconds for each in spent) * 1e3, 1),
         "bytes_a_url": round(sum(path.stat().st_size for path in paths) / known, 1),
@@ -144,6 +168,53 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
         **reopen(paths),
         "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
+
+
+# ---- cells that are filled beforehand -------------------------------------------------------------------------------
+
+
+def fill(paths: list[Path], starts: tuple[int, ...], hosts: int, number: int) -> int:
+    """Write so many URLs into new cells; return the number of URLs in all cells, new or not."""
+    if number and not paths[0].exists():
+        of_cell: dict[int, list[str]] = {}
+        for host in map(host_name, range(hosts)):
+            of_cell.setdefault(cell_of(slot_of(site_of(host)), starts), []).append(host)
+        for at, path in enumerate(paths):
+            fill_cell(path, of_cell.get(at, []), number // hosts)
+            print(f"filled {path.name}: {path.stat().st_size >> 20} MiB", file=sys.stderr)
+    known = 0
+    for path in paths:
+        with closing(FrontierCell(path)) as cell:
+            known += cell.known
+    return known
+
+
+def fill_cell(path: Path, hosts: list[str], pages: int) -> None:
+    """Write so many URLs of each host into a new cell, as `add_links` would have, without syncs."""
+    order, sequence = breadth, count(1)
+    with closing(FrontierCell(path)) as cell, cell.transaction():
+        numbered = sorted((slot_of(site_of(host)), cell.host_id(host, START_S), host) for host in hosts)
+
+    def rows() -> Iterator[tuple[object, ...]]:
+        for slot, host_id, host in numbered:
+            tails = {key_of(f"http://{host}{tail_of(page)}"): (page, tail_of(page)) for page in range(pages)}
+            for key, (page, tail) in sorted(tails.items()):
+                depth = 2 + page % 5
+                rank = order.rank(depth, 1, next(sequence), TOP_SCORE)
+                yield slot, host_id, key, tail, depth, 1, STATE_QUEUED, int(START_S), 0, LANE_NEW, rank, 1, 0
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("PRAGMA synchronous = OFF")
+        db.execute("BEGIN")
+        columns = "slot, host_id, key, tail, depth, in_links, state, found_s, hops, lane, rank, found_by, pattern"
+        db.executemany(f"INSERT INTO urls ({columns}) VALUES ({', '.join('?' * 13)})", rows())
+        db.execute("INSERT INTO queue SELECT slot, host_id, lane, rank, key FROM urls ORDER BY 1, 2, 3, 4, 5")
+        counters = {"known": pages * len(hosts), "queued": pages * len(hosts), "sequence": next(sequence)}
+        db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", counters.items())
+        db.execute("COMMIT")
+        db.execute("PRAGMA journal_mode = WAL")
+    forget_sums(path)
 
 
 # ---- dispatch -------------------------------------------------------------------------------------------------------
@@ -210,12 +281,13 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=5_000, help="links in a commit, over all cells")
     parser.add_argument("--known", type=float, default=0.0, help="share of links to URLs that are known")
     parser.add_argument("--big-host", type=int, default=0, help="additional URLs of one host")
-    parser.add_argument("--folder", type=Path, default=None, help="folder of the cells; default: a temporary one")
+    parser.add_argument("--filled", type=int, default=0, help="URLs that are written beforehand")
+    parser.add_argument("--folder", type=Path, default=None, help="folder in which the cells stay; default: none")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        result = measure(options, Path(folder))
+    with ExitStack() as stack:
+        result = measure(options, options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory())))
     print(json.dumps(result) if options.json else "\n".join(f"{key:24} {value}" for key, value in result.items()))
 
 

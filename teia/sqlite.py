@@ -375,17 +375,17 @@ def unless_busy() -> Iterator[None]:
             raise
 
 
-def move_log(db: sqlite3.Connection) -> tuple[int, bool]:
+def move_log(db: sqlite3.Connection) -> tuple[int, int]:
     """Move as much of SQLite's log into the database as readers and the disk allow, without waiting.
 
-    Return the number of frames in the log, and whether all were moved: then the next transaction writes over them,
-    unless a reader still uses them.
+    Return the number of frames in the log, -1 after an error, and how many of them were moved. If all were, the next
+    transaction writes over them, unless a reader still uses them.
     """
     try:
-        is_busy, frames, moved = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        _, frames, moved = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
     except sqlite3.Error:
-        return 0, False
-    return max(0, frames), not is_busy and frames == moved
+        return -1, 0
+    return frames, moved
 
 
 def shrink_log(db: sqlite3.Connection, wait_s: float = 0.0) -> bool:

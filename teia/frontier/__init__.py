@@ -6,4 +6,5 @@ queue/  The order of hosts, and the time each may be requested again.
 rules/  Scope rules: the URLs that belong to a collection.
 traps/  Endless URL spaces.
 page_sums  Checksums of the pages of `frontier.sqlite`.
+log_mover  Its log, moved into the file beside the commits.
 """

@@ -22,9 +22,10 @@ import sqlite3
 import struct
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from isal import isal_zlib
 
@@ -51,13 +52,39 @@ def forget_sums(database: Path) -> None:
     sums_path(database).unlink(missing_ok=True)
 
 
-def shrink_summed_log(db: sqlite3.Connection, database: Path, wait_s: float = 0.0, *, keeps_file: bool = False) -> None:
+class MovedFrames(NamedTuple):
+    """A log after a move; each new log has another salt."""
+
+    salt: bytes = b""
+    moved: int = 0
+    """Number of frames that SQLite has moved."""
+    seen: int = 0
+    """Number of frames that the log had then: it has more if a reader of an older state holds it back."""
+    sums: Mapping[int, int] = {}
+    """Checksums of moved pages, by their numbers, which are not in the file yet."""
+
+
+def shrink_summed_log(
+    db: sqlite3.Connection,
+    database: Path,
+    wait_s: float = 0.0,
+    *,
+    keeps_file: bool = False,
+    is_partial: bool = False,
+    before: MovedFrames = MovedFrames(),  # noqa: B008  # immutable
+) -> MovedFrames:
     """Move the log into the database like `shrink_log`, and keep the checksums of the pages that it moves.
 
     `keeps_file`: the next transaction writes over the log instead of a new one; the owner limits its size. Checksums
     that cannot be written are given up: better none than wrong ones.
+
+    `is_partial`: a part is moved while others commit; give the result as `before` to the move of the rest. SQLite syncs
+    the database with the rest alone, so checksums are written then. What is committed meanwhile must not be moved,
+    because its checksums are not unknown yet: a snapshot holds it back.
     """
-    frames, size = _frames_in_log(database), _page_size(database)
+    salt, frames = _frames_in_log(database, before)
+    first, pending = (before.moved, dict(before.sums)) if salt == before.salt else (0, {})
+    size = _page_size(database)
     sums = _sums_of(database) if _is_for(sums_path(database), size) else None
     if sums is not None and frames:
         sums.extend([UNKNOWN] * (max(number for number, _ in frames) - len(sums)))
@@ -67,22 +94,27 @@ def shrink_summed_log(db: sqlite3.Connection, database: Path, wait_s: float = 0.
             _write_sums(database, sums, is_synced=True)
         except OSError:
             forget_sums(database)
-    moved, is_whole = move_log(db)
+    committed, moved = move_log(db)
+    is_whole = moved == committed >= 0 if keeps_file else shrink_log(db, wait_s)
     if not keeps_file:
-        is_whole = shrink_log(db, wait_s)
-    if not is_whole or not size:
-        return
+        # If it stops half-way, nobody knows how far it came.
+        moved = committed if is_whole else 0
+    # Frames behind the last one that was moved belong to no transaction, or stay in the log. Of a page, the last one
+    # counts.
+    pending.update(frames[: max(0, moved - first)])
+    if not is_whole or is_partial:
+        return MovedFrames(salt, max(first, moved), max(first, committed), pending)
     with suppress(OSError):
-        if sums is None:
-            sum_all(database)
-        else:
-            # Frames behind the last one that was moved belong to no transaction. Of a page, the last one counts.
-            for number, page_sum in frames[:moved]:
+        if sums is not None and size:
+            for number, page_sum in pending.items():
                 sums[number - 1] = page_sum
             # Of an earlier log that a reader held back, the sums are unknown too.
             for number, page in _read(database, _unknown_pages(sums), size):
                 sums[number - 1] = _sum(page)
             _write_sums(database, sums)
+        elif size:
+            sum_all(database)
+    return MovedFrames(salt, moved, committed)
 
 
 def sum_all(database: Path) -> None:
@@ -199,19 +231,39 @@ def _page_size(database: Path) -> int:
     return 65_536 if size == 1 else size if size >= 512 and not size & (size - 1) else 0
 
 
-def _frames_in_log(database: Path) -> list[tuple[int, int]]:
-    """Return page number and checksum of each frame of the present log; frames of an earlier one have another salt."""
+def log_reaches(database: Path, octets: int, after: MovedFrames) -> bool:
+    """Tell whether the present log has so many octets, behind the given frames if they are of this log.
+
+    The size of the file does not tell, because a log that was moved is written over.
+    """
+    try:
+        with database.with_name(f"{database.name}-wal").open("rb", buffering=0) as file:
+            head = file.read(_WAL_HEADER)
+            length, salt = _FRAME_HEADER + int.from_bytes(head[8:12], "big"), head[16:24]
+            last = octets // length + (after.seen if salt == after.salt else 0)
+            return len(head) == _WAL_HEADER and os.pread(file.fileno(), 8, _WAL_HEADER + last * length + 8) == salt
+    except OSError:
+        return False
+
+
+def _frames_in_log(database: Path, before: MovedFrames) -> tuple[bytes, list[tuple[int, int]]]:
+    """Return the salt of the present log, and page number and checksum of each frame behind those moved `before`.
+
+    Frames of an earlier log, which is written over, have another salt.
+    """
     found: list[tuple[int, int]] = []
     try:
         file = database.with_name(f"{database.name}-wal").open("rb", buffering=0)
     except FileNotFoundError:
-        return found
+        return b"", found
     with file:
         head = file.read(_WAL_HEADER)
         if len(head) < _WAL_HEADER:
-            return found
+            return b"", found
         size, salt = int.from_bytes(head[8:12], "big"), head[16:24]
         length, crc32 = _FRAME_HEADER + size, isal_zlib.crc32
+        if salt == before.salt:
+            file.seek(before.moved * length, os.SEEK_CUR)
         # Of a frame: the number of its page, four bytes, the salt; then checksums and the page.
         frame = struct.Struct(f">I4x8s{length - 16}x")
         while data := file.read(length * _AT_ONCE):
@@ -219,9 +271,9 @@ def _frames_in_log(database: Path) -> list[tuple[int, int]]:
             places = range(_FRAME_HEADER, len(pages), length)
             for at, (number, frame_salt) in zip(places, frame.iter_unpack(pages), strict=True):
                 if frame_salt != salt:
-                    return found
+                    return salt, found
                 found.append((number, crc32(pages[at : at + size]) or 1))
-    return found
+    return salt, found
 
 
 def _read(database: Path, numbers: Iterable[int], size: int) -> Iterator[tuple[int, bytes]]:

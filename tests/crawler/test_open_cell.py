@@ -14,7 +14,8 @@ from teia.clock import WallClock
 from teia.collections.control_file import CrawlReports
 from teia.crawler.commit import SHRINK_EVERY_S, CommitGroup
 from teia.crawler.open_cell import CLOSE_WAIT_S, ErasureStopped, finish_erasures, plan_erasures, stored_records
-from teia.frontier.cell.cell import MAX_LOG_BYTES, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.log_mover import MAX_LOG_BYTES
 from teia.frontier.queue.ledger import Ledger
 from teia.frontier.tables.captures import captures_by_page, forget_captures
 from teia.sqlite import LOG_BYTES, log_bytes

@@ -34,6 +34,7 @@ from teia.crawler.running_collection import Crawl
 from teia.crawler.upkeep import closed_files
 from teia.errors import TeiaError
 from teia.fetch.fetcher import FetchRequest
+from teia.frontier import log_mover
 from teia.frontier.cell.cell import FrontierCell
 from teia.indexer import indexer, process
 from teia.indexer.rebuild import audit_index
@@ -50,6 +51,9 @@ FILE_BYTES = 6_000
 
 CRAWL_S = 40.0
 """A crawl of thirty pages that takes longer hangs."""
+
+LOG_BYTES = 60_000, 120_000
+"""Sizes from which a log is moved, and at which commits wait for that: in a power loss, some logs are being moved."""
 
 FEW_CHANGES = 5
 REMOVED = ["http://b.test/1", "c.test"]
@@ -261,6 +265,7 @@ def child(order: Mapping[str, Any], told: JsonLines) -> None:
     if "trace" in order:
         folder = next(order[each] for each in ("crawl", "index", "remove") if each in order)
         shim.trace_set(folder.encode(), order["trace"].encode())
+        log_mover.MOVE_FROM_BYTES, log_mover.MAX_LOG_BYTES = LOG_BYTES
     try:
         if "crawl" in order:
             root = open_root(Path(order["crawl"]), create=True)

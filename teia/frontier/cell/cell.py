@@ -47,16 +47,14 @@ from teia.frontier.cell.schema import (
     STATE_QUEUED,
 )
 from teia.frontier.cell.take import read_lane
+from teia.frontier.log_mover import MAX_LOG_BYTES, LogMover
 from teia.frontier.page_sums import damage_text, damaged_pages, shrink_summed_log
 from teia.frontier.queue.order import TOP_SCORE, Order, breadth, is_aside, merge_hints, sequence_of
 from teia.frontier.queue.sydney import sample_links
 from teia.lib.message import encoded
 from teia.records import NOT_MODIFIED, Outcome
-from teia.sqlite import log_bytes, open_database, open_to_read, sqlite_errors, store_error
+from teia.sqlite import open_database, open_to_read, sqlite_errors, store_error
 from teia.urls import site_of, slot_of
-
-MAX_LOG_BYTES = 125 << 20
-"""Size of SQLite's log from which a commit moves it into the file; the log keeps this size until it is truncated."""
 
 # Greatest number of host names in memory; the cache is cleared when it is full.
 HOST_CACHE = 20_000
@@ -106,7 +104,7 @@ class FrontierCell(CellConnection):
         kind = sqlite3.Connection if journal is None else RecordingConnection
         super().__init__(path, open_to_read(path, SCHEMA) if read_only else open_database(path, SCHEMA, kind))
         self._must_shrink = not read_only
-        self._tried_log_bytes = 0
+        self._log = LogMover(path)
         if not read_only:
             self.db.execute(f"PRAGMA journal_size_limit = {MAX_LOG_BYTES}")
         if journal is None and not read_only and not of_cluster and self.is_of_cluster:
@@ -152,20 +150,8 @@ class FrontierCell(CellConnection):
 
     def shrink_log(self, wait_s: float = 0.0) -> None:
         """Truncate SQLite's log as far as readers and the disk allow; the checksums of pages follow (page_sums.py)."""
+        self._log.wait()
         shrink_summed_log(self.db, self.path, wait_s)
-
-    def _move_large_log(self) -> None:
-        """Move a log of MAX_LOG_BYTES; try seldom while a reader holds it back, because a try reads all of it.
-
-        The next transaction writes over it from its beginning, and SQLite cuts it to MAX_LOG_BYTES. A log that is
-        truncated and grows again costs a sixth of the processor time of links: blocks are freed and allocated.
-        """
-        size = log_bytes(self.path)
-        if size <= max(MAX_LOG_BYTES, self._tried_log_bytes):
-            self._tried_log_bytes = 0 if size <= MAX_LOG_BYTES else self._tried_log_bytes
-            return
-        shrink_summed_log(self.db, self.path, keeps_file=True)
-        self._tried_log_bytes = size + MAX_LOG_BYTES // 4
 
     def check_pages(self) -> None:
         """Raise CorruptFile if pages of the file do not match their checksums."""
@@ -224,7 +210,7 @@ class FrontierCell(CellConnection):
             # Only a commit that wrote something has overwritten the doubtful place.
             self.is_in_doubt = was_in_doubt and not has_changes
             self.changes = self.last_change()
-            self._move_large_log()
+            self._log.after_commit(self.db)
         except BaseException as error:
             # Memory follows the rollback: counters, host numbers and patterns.
             self._sequence, self.known, self.queued = counters
@@ -253,7 +239,7 @@ class FrontierCell(CellConnection):
         """Apply records of the log to an older copy of the cell, in one transaction; call `on_record` after each."""
         assert isinstance(self.db, RecordingConnection)
         apply(self.db, records, on_record)
-        self._move_large_log()
+        self._log.after_commit(self.db)
 
     def note_seq(self, seq: int) -> None:
         """Store the number of the last record, if that was no change."""
