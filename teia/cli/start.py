@@ -14,19 +14,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-GARBAGE_AFTER = 20_000
-"""New objects between two collections. Python's 700 look for circles 170 times while 3,000 pages are crawled; 20,000
-objects are a few megabytes."""
-
 
 def run() -> NoReturn:
     """Run the command line of this process and leave the process with its status."""
-    gc.set_threshold(GARBAGE_AFTER, 10, 10)
     # OpenBLAS reads this once, when numpy is imported. Our matrices are small, and its threads wait by spinning: on
     # busy cores a semantic model takes sixty times as long with two of them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from teia.lib.entry_points import leave
+    from teia.lib.entry_points import collect_seldom, leave
 
+    collect_seldom()
     words = sys.argv[1:]
     if words[:1] == ["search"]:
         from teia.cli.read.run_search import answer_here_or_there, parse_quickly, print_answer

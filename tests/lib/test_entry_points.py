@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import Sequence
 
 from teia.lib.child_process import PIPE, ChildProcess
-from teia.lib.entry_points import command_of, input_end, load, name_of
+from teia.lib.entry_points import GARBAGE_AFTER, command_of, input_end, load, name_of
 
 
 def answer(arguments: Sequence[str]) -> int:
@@ -17,6 +18,11 @@ def answer(arguments: Sequence[str]) -> int:
 
 def print_threads(_: Sequence[str]) -> int:
     print(os.environ.get("OPENBLAS_NUM_THREADS"))
+    return 0
+
+
+def print_threshold(_: Sequence[str]) -> int:
+    print(gc.get_threshold()[0])
     return 0
 
 
@@ -56,4 +62,11 @@ def test_an_indexer_that_another_program_starts_uses_one_thread_for_its_matrices
     environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
     child = ChildProcess(command_of(print_threads), stdout=PIPE, env=environment)
     assert child.communicate(timeout_s=60) == (b"1\n", b"")
+    assert child.end()
+
+
+def test_another_process_looks_for_garbage_as_seldom_as_the_command_line() -> None:
+    """With Python's own threshold this took a twelfth of an indexer's time."""
+    child = ChildProcess(command_of(print_threshold), stdout=PIPE)
+    assert child.communicate(timeout_s=60) == (b"%d\n" % GARBAGE_AFTER, b"")
     assert child.end()
