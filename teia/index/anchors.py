@@ -13,7 +13,7 @@ that a page is indexed with: a page whose new texts bring no new words (cell.py)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from sys import getsizeof
@@ -29,8 +29,11 @@ MAX_TEXT_CHARS = 200
 MEMORY_BYTES = 32 << 20
 """Bytes of texts in memory, at most; the cells of one collection share them."""
 
-HOST_BYTES, TARGET_BYTES = 400, 200
+HOST_BYTES, TARGET_BYTES = 450, 200
 """Memory that a host takes, and one of its targets beside its texts, at most."""
+
+AT_ONCE = 500
+"""Targets of one statement."""
 
 NO_WORDS = 0
 
@@ -44,6 +47,13 @@ CREATE TABLE IF NOT EXISTS targets (
 );
 CREATE INDEX IF NOT EXISTS due ON targets (target) WHERE texts > indexed;
 """
+
+# One statement for many targets: a page of a new site names a hundred, and the statements took longer than the rows.
+_SOME = "target IN (SELECT value FROM json_each(?))"
+_OF_HOST = f"SELECT target, text FROM anchors WHERE {_SOME} AND host = ?"  # noqa: S608  # our own text
+_TEXTS = f"SELECT target, text FROM anchors WHERE {_SOME} ORDER BY target, text, host"  # noqa: S608
+_COUNTS = f"SELECT target, texts FROM targets WHERE {_SOME}"  # noqa: S608
+_COUNT = "INSERT INTO targets (target, texts) VALUES (?, ?) ON CONFLICT DO UPDATE SET texts = texts + excluded.texts"
 
 TargetText = tuple[int, str]
 """(key of the page linked to, the words on the link)"""
@@ -76,8 +86,10 @@ class AnchorTexts:
             return
         with transaction(self._db):
             # Sorted: which texts are stored does not depend on the order of a set.
-            for target, texts in groupby(sorted(new), key=itemgetter(0)):
-                self._remember(host_hash, target, self._add_texts(target, host_hash, [text for _, text in texts]))
+            groups = ((target, [text for _, text in each]) for target, each in groupby(sorted(new), key=itemgetter(0)))
+            while named := dict(islice(groups, AT_ONCE)):
+                for target, texts in self._add_texts(host_hash, named).items():
+                    self._remember(host_hash, target, texts)
 
     def _remember(self, host_hash: int, target: int, texts: Sequence[str] | None) -> None:
         texts_bytes = sum(map(getsizeof, texts or ()))
@@ -90,29 +102,37 @@ class AnchorTexts:
         # A target that gets another text counts again: the sum is never too small.
         self._remembered_bytes += TARGET_BYTES + texts_bytes
 
-    def _add_texts(self, target: int, host_hash: int, texts: Sequence[str]) -> Sequence[str] | None:
-        """Store new texts; return all texts of this host for the target, or None if it can add none."""
-        sql = "SELECT text FROM anchors WHERE target = ? AND host = ?"
-        # The limits of host and page are applied in this order, so one host cannot fill a page's list.
-        known = [text for (text,) in self._db.execute(sql, (target, host_hash))]
-        new = [text for text in texts if text not in known][: MAX_TEXTS_PER_HOST - len(known)]
-        if not new:
-            return None if len(known) >= MAX_TEXTS_PER_HOST else known
-        row = self._db.execute("SELECT texts FROM targets WHERE target = ?", (target,)).fetchone()
-        room = max(0, MAX_TEXTS - (row[0] if row else 0))
-        added = new[:room]
-        self._db.executemany(
-            "INSERT OR IGNORE INTO anchors VALUES (?, ?, ?)", [(target, host_hash, text) for text in added]
-        )
-        on_conflict = "ON CONFLICT DO UPDATE SET texts = texts + excluded.texts"
-        self._db.execute(f"INSERT INTO targets (target, texts) VALUES (?, ?) {on_conflict}", (target, len(added)))  # noqa: S608
-        stored = [*known, *added]
-        return None if len(stored) >= MAX_TEXTS_PER_HOST or len(added) < len(new) else stored
+    def _add_texts(self, host_hash: int, named: Mapping[int, Sequence[str]]) -> dict[int, Sequence[str] | None]:
+        """Store new texts by target; return all texts of this host for each, or None where it can add none."""
+        keys = str(list(named))  # JSON, because they are integers
+        known_of: dict[int, list[str]] = {target: [] for target in named}
+        for target, text in self._db.execute(_OF_HOST, (keys, host_hash)):
+            known_of[target].append(text)
+        count_of: dict[int, int] = dict(self._db.execute(_COUNTS, (keys,)))
+        found = dict[int, Sequence[str] | None]()
+        added = dict[int, Sequence[str]]()
+        for target, texts in named.items():
+            # The limits of host and page are applied in this order, so one host cannot fill a page's list.
+            known = known_of[target]
+            new = [text for text in texts if text not in known][: MAX_TEXTS_PER_HOST - len(known)]
+            if not new:
+                found[target] = None if len(known) >= MAX_TEXTS_PER_HOST else known
+                continue
+            added[target] = new[: max(0, MAX_TEXTS - count_of.get(target, 0))]
+            stored = [*known, *added[target]]
+            is_full = len(stored) >= MAX_TEXTS_PER_HOST or len(added[target]) < len(new)
+            found[target] = None if is_full else stored
+        rows = ((target, host_hash, text) for target, texts in added.items() for text in texts)
+        self._db.executemany("INSERT OR IGNORE INTO anchors VALUES (?, ?, ?)", rows)
+        self._db.executemany(_COUNT, ((target, len(texts)) for target, texts in added.items()))
+        return found
 
-    def texts_of(self, target: int) -> list[str]:
-        """Return the texts of links to a page, each repeated by its number of hosts, in a stable order."""
-        sql = "SELECT text FROM anchors WHERE target = ? ORDER BY text, host"
-        return [text for (text,) in self._db.execute(sql, (target,))]
+    def texts_of(self, targets: Iterable[int]) -> dict[int, list[str]]:
+        """Return the texts of links to each of some pages, each repeated by its number of hosts, in a stable order."""
+        found: dict[int, list[str]] = {target: [] for target in targets}
+        for target, text in self._db.execute(_TEXTS, (str(list(found)),)):
+            found[target].append(text)
+        return found
 
     def due_pages(self, limit: int, *, everything: bool = False) -> dict[int, int]:
         """Return pages to index again, each with the number of the words that it is indexed with.

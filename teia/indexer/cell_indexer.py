@@ -136,9 +136,10 @@ class CellIndexer:
     def put(self, pages: Collection[PackedEntry]) -> None:
         """Put pages into the index, with the words on links to them, and their links into the link file."""
         numbers = {}
+        named = self.anchors.texts_of(page.entry.key for page in pages)
         for page in pages:
             entry = page.entry
-            words = anchor_words(self.anchors.texts_of(entry.key))
+            words = anchor_words(named[entry.key])
             texts = shared_texts().of(entry)
             self.index.put_page(page, texts, words)
             self.links.append(entry.key, [link.key for link in entry.links])
@@ -161,7 +162,8 @@ class CellIndexer:
         due = self.anchors.due_pages(limit, everything=everything)
         keys, numbers, indexed = list(due), dict[int, int](), 0
         for at in range(0, len(keys), READ_AT_ONCE):
-            words = {key: anchor_words(self.anchors.texts_of(key)) for key in keys[at : at + READ_AT_ONCE]}
+            named = self.anchors.texts_of(keys[at : at + READ_AT_ONCE])
+            words = {key: anchor_words(texts) for key, texts in named.items()}
             numbers |= {key: number_of_words(each) for key, each in words.items()}
             changed = [key for key in words if numbers[key] != due[key]]
             if changed and self.uncommitted:

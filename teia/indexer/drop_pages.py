@@ -83,7 +83,7 @@ def _write_anew(index: Path, new: Path, matches: Matches) -> None:
                 if matches(entry.url):
                     gone.append(entry.key)
                 else:
-                    written.put(entry, anchors.texts_of(entry.key))
+                    written.put(entry, anchors.texts_of([entry.key])[entry.key])
         with closing(LinkFile(new / "links.bin")) as links:
             for key in gone:
                 links.append(key, ())  # or PageRank would count its links

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.index.anchors import MAX_TEXTS, MAX_TEXTS_PER_HOST, NO_WORDS, AnchorTexts
+from teia.index.anchors import AT_ONCE, MAX_TEXTS, MAX_TEXTS_PER_HOST, NO_WORDS, AnchorTexts
 
 
 @pytest.fixture
@@ -22,16 +22,16 @@ def test_a_text_counts_once_for_each_linking_host(anchors: AnchorTexts) -> None:
     for _ in range(3):
         anchors.add("a.test", [(1, "the page"), (1, "the page"), (2, "")])
     anchors.add("b.test", [(1, "the page")])
-    assert anchors.texts_of(1) == ["the page", "the page"]
-    assert anchors.texts_of(2) == []
+    assert anchors.texts_of([1])[1] == ["the page", "the page"]
+    assert anchors.texts_of([2])[2] == []
 
 
 def test_few_texts_of_a_host_and_of_a_page_are_kept(anchors: AnchorTexts) -> None:
     anchors.add("a.test", [(1, f"text {n}") for n in range(10)])
-    assert len(anchors.texts_of(1)) == MAX_TEXTS_PER_HOST
+    assert len(anchors.texts_of([1])[1]) == MAX_TEXTS_PER_HOST
     for host in range(100):
         anchors.add(f"{host}.test", [(1, "a"), (1, "b")])
-    assert len(anchors.texts_of(1)) == MAX_TEXTS
+    assert len(anchors.texts_of([1])[1]) == MAX_TEXTS
 
 
 def test_a_page_is_due_when_its_texts_have_doubled(anchors: AnchorTexts) -> None:
@@ -39,7 +39,7 @@ def test_a_page_is_due_when_its_texts_have_doubled(anchors: AnchorTexts) -> None
     for host in range(40):
         anchors.add(f"{host}.test", [(1, "x")])
         if anchors.due_pages(10):
-            due.append(len(anchors.texts_of(1)))
+            due.append(len(anchors.texts_of([1])[1]))
             anchors.mark_indexed({1: 77})
     assert due == [1, 2, 4, 8, 16, 32]
     assert anchors.due_pages(10) == {}
@@ -67,7 +67,7 @@ def test_links_that_repeat_those_of_other_pages_are_not_looked_up_again(tmp_path
     anchors.add("a.test", [(1, "e")])
     assert statements == []
     anchors.add("b.test", menu)
-    assert len(anchors.texts_of(2)) == 2
+    assert len(anchors.texts_of([2])[2]) == 2
     assert statements
     anchors.close()
 
@@ -79,7 +79,7 @@ def test_texts_that_are_no_longer_in_memory_are_looked_up(
     for _ in range(2):
         for target in range(10):
             anchors.add("a.test", [(target, "x"), (target, f"page {target}")])
-    assert [anchors.texts_of(target) for target in (0, 9)] == [["page 0", "x"], ["page 9", "x"]]
+    assert list(anchors.texts_of((0, 9)).values()) == [["page 0", "x"], ["page 9", "x"]]
 
 
 @pytest.mark.parametrize("targets_of_host", [1, 100])
@@ -97,4 +97,15 @@ def test_texts_in_memory_are_limited_in_bytes(anchors: AnchorTexts, targets_of_h
     finally:
         tracemalloc.stop()
     assert 20_000 < most < 110_000
-    assert len(anchors.texts_of(399)) == 2
+    assert len(anchors.texts_of([399])[399]) == 2
+
+
+def test_the_links_of_a_page_take_a_few_statements_together(anchors: AnchorTexts) -> None:
+    """One by one they were four for each target, and took longer than the rows."""
+    statements: list[str] = []
+    anchors._db.set_trace_callback(statements.append)
+    links = [(target, f"page {target}") for target in range(-20, AT_ONCE)]
+    anchors.add("a.test", links)
+    reads = [each for each in statements if each.startswith("SELECT")]
+    assert len(reads) == 4, "two for each part of at most AT_ONCE targets"
+    assert anchors.texts_of(range(-20, AT_ONCE)) == {target: [text] for target, text in links}
