@@ -2,8 +2,8 @@
 
 Two stemmers took more of the indexer's time than all the rest of tantivy's work. A site uses the same words on all its
 pages, so what becomes of a word is remembered, and a text becomes a text of stems and one of folded words. tantivy only
-divides these at blanks. A word that is dropped, such as a stop word, leaves `GAP` in its place: the words around it are
-as far apart as before.
+divides these at blanks. A word that is dropped, such as a stop word, leaves a gap in its place (`GAP`, `LONG_GAP`): the
+words around it are as far apart as before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Protocol
 
 from teia.index.plurals import PLURALS, singular
-from teia.index.schema import GAP, MAX_WORD_BYTES, folding_analyser, stemming_analyser, words_analyser
+from teia.index.schema import GAP, LONG_GAP, MAX_WORD_BYTES, folding_analyser, stemming_analyser, words_analyser
 
 MAX_WORDS = 1 << 18
 """Most remembered words: some 20 MB. A crawl with more begins to remember anew."""
@@ -24,6 +24,8 @@ MAX_STEMS = 1 << 17
 
 _LETTERS = bytes(code >= 0x80 or chr(code).isalnum() for code in range(256))
 """Octets of runs of letters. Runs with other characters than ASCII are divided by the analyser."""
+
+_GAP, _LONG_GAP = GAP.encode(), LONG_GAP.encode()
 
 
 class _Analyser(Protocol):
@@ -63,18 +65,18 @@ class Words:
         with self._lock:  # an analyser keeps state while it divides a text
             if text.isascii():  # one word, with only its case to fold
                 stem = self._stemmer.analyze(singular(text) if text.endswith(PLURALS) else text)
-                return _word(stem), run.lower() if len(run) < MAX_WORD_BYTES else GAP.encode()
+                return _word(stem, _GAP), run.lower() if len(run) < MAX_WORD_BYTES else _LONG_GAP
             if text.isalnum():  # one word: all these characters are letters or numbers for an analyser too
-                return _word(self._stemmer.analyze(singular(text))), _word(self._folder.analyze(text))
+                return _word(self._stemmer.analyze(singular(text)), _GAP), _word(self._folder.analyze(text), _LONG_GAP)
             # Word by word: an analyser leaves nothing in the place of a word that it drops.
-            stems = [_word(self._stemmer.analyze(word)) for word in self._words.analyze(singular(text))]
-            folded = [_word(self._folder.analyze(word)) for word in self._words.analyze(text)]
+            stems = [_word(self._stemmer.analyze(word), _GAP) for word in self._words.analyze(singular(text))]
+            folded = [_word(self._folder.analyze(word), _LONG_GAP) for word in self._words.analyze(text)]
         return b" ".join(stems), b" ".join(folded)
 
 
-def _word(analysed: Sequence[str]) -> bytes:
+def _word(analysed: Sequence[str], gap: bytes) -> bytes:
     """Return what an analyser made of one word."""
-    return " ".join(analysed).encode() or GAP.encode()
+    return " ".join(analysed).encode() or gap
 
 
 @lru_cache(maxsize=1)

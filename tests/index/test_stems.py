@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -15,7 +16,17 @@ from teia.index import stems as stems_module
 from teia.index._stems import WordTable
 from teia.index.cell import CellIndex, anchor_words
 from teia.index.plurals import singular
-from teia.index.schema import GAP, divider, folding_analyser, stemming_analyser, words_analyser
+from teia.index.schema import (
+    GAP,
+    LONG_GAP,
+    MAX_FOLDED_BYTES,
+    MAX_WORD_BYTES,
+    folded_divider,
+    folding_analyser,
+    stemming_analyser,
+    stems_divider,
+    words_analyser,
+)
 from teia.index.stems import Words, shared_words
 
 from .pages import page
@@ -30,8 +41,8 @@ TEXTS = (
 
 def _check(text: str) -> None:
     stems, folded = Words().of(text)
-    assert divider().analyze(stems) == stemming_analyser().analyze(singular(text))
-    assert divider().analyze(folded) == folding_analyser().analyze(text)
+    assert stems_divider().analyze(stems) == stemming_analyser().analyze(singular(text))
+    assert folded_divider().analyze(folded) == folding_analyser().analyze(text)
     # Every word has its place, dropped ones too.
     assert len(stems.split()) == len(folded.split()) == len(words_analyser().analyze(text))
 
@@ -105,6 +116,24 @@ def test_words_stay_as_far_apart_as_they_stand_in_the_text(tmp_path: Path) -> No
         query = Query.phrase_query(index.schema, "all", ["stat", "art"], slop=slop)
         assert index.searcher().search(query).count == found
     assert not index.searcher().doc_freq("all", GAP)
+
+
+def test_a_word_that_is_too_long_keeps_its_place_among_folded_words(tmp_path: Path) -> None:
+    index = CellIndex(tmp_path / "index")
+    index.put(page("http://books.test/", f"before {'x' * 60} after"))
+    index.commit(1)
+    for slop, found in ((1, 1), (0, 0)):
+        query = Query.phrase_query(index.schema, "exact", ["before", "after"], slop=slop)
+        assert index.searcher().search(query).count == found
+    assert not index.searcher().doc_freq("exact", LONG_GAP)
+
+
+def test_no_folded_word_is_as_long_as_a_gap() -> None:
+    """The longest become four letters of three octets: a number in parentheses."""
+    folder = folding_analyser()
+    for char in filter(str.isalnum, map(chr, range(0x80, sys.maxunicode))):
+        word = char * ((MAX_WORD_BYTES - 1) // len(char.encode()))
+        assert all(len(each.encode()) < MAX_FOLDED_BYTES for each in folder.analyze(word)), char
 
 
 def test_the_words_on_links_do_not_depend_on_the_order_of_the_links() -> None:

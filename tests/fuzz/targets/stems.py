@@ -9,7 +9,7 @@ import numpy as np
 
 from teia.index._stems import WordTable
 from teia.index.plurals import singular
-from teia.index.schema import GAP, divider, folding_analyser, stemming_analyser, words_analyser
+from teia.index.schema import GAP, folded_divider, folding_analyser, stemming_analyser, stems_divider, words_analyser
 from teia.index.stems import _LETTERS, Words
 from tests.fuzz.pieces import clean_text_of, text_of
 
@@ -35,8 +35,8 @@ def _small() -> WordTable:
 def fuzz_one(data: bytes) -> None:
     text = clean_text_of(data)
     stems, folded = _words().of(text)
-    assert divider().analyze(stems) == stemming_analyser().analyze(singular(text))
-    assert divider().analyze(folded) == folding_analyser().analyze(text)
+    assert stems_divider().analyze(stems) == stemming_analyser().analyze(singular(text))
+    assert folded_divider().analyze(folded) == folding_analyser().analyze(text)
     assert len(stems.split()) == len(folded.split()) == len(words_analyser().analyze(text))
     table = _small()
     assert table.words(text) == (stems, folded), "a small table gives other words"
