@@ -73,4 +73,13 @@ def _key_and_host(url: str) -> tuple[int, str]:
 
 def _composed(text: str) -> str:
     """Compose letters and accents (NFC): the index would take a separate accent for the end of a word."""
-    return text if text.isascii() or unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
+    return text if text.isascii() or _is_latin(text) else unicodedata.normalize("NFC", text)
+
+
+def _is_latin(text: str) -> bool:
+    """Tell whether a text has only characters of Latin-1, all of them composed; seen in a tenth of the time of NFC."""
+    try:
+        text.encode("latin-1")
+    except UnicodeEncodeError:
+        return False
+    return True
