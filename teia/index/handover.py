@@ -18,7 +18,7 @@ import itertools
 import os
 import struct
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from teia.durable import disk_errors
 
@@ -93,13 +93,41 @@ class Handover:
                 path.unlink(missing_ok=True)
 
 
+class _Frame(NamedTuple):
+    change: int
+    key: int
+    at: int
+    length: int
+
+
+class _KnownFrames:
+    """Frames of one file that may still be wanted, and the end of those that were seen."""
+
+    __slots__ = ("_end", "frames")
+
+    def __init__(self) -> None:
+        self._end = 0
+        self.frames: list[_Frame] = []
+
+    def follow(self, descriptor: int) -> None:
+        """Add the frames that were written since; one that is still on its way comes the next time."""
+        size = os.fstat(descriptor).st_size
+        while self._end + _FRAME.size <= size:
+            change, key, length = _FRAME.unpack(os.pread(descriptor, _FRAME.size, self._end))
+            at = self._end + _FRAME.size
+            if at + length > size:
+                break
+            self.frames.append(_Frame(change, key, at, length))
+            self._end = at + length
+
+
 class HandoverReader:
     """The indexer's end: it reads entries in the order of their changes, and removes files that are done."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._read_bytes: dict[Path, int] = {}
-        """Length of each file's prefix that holds only entries requested before."""
+        self._known: dict[Path, _KnownFrames] = {}
+        """Frames of files that were seen, so that entries which are not wanted yet are not read again and again."""
 
     def entries(self, first: int, last: int) -> dict[int, tuple[int, bytes]]:
         """Return entries of the changes from `first` to `last`: (key, entry) by number; the later of two wins."""
@@ -113,22 +141,13 @@ class HandoverReader:
 
     def _read(self, path: Path, first: int, last: int) -> dict[int, tuple[int, bytes]]:
         found: dict[int, tuple[int, bytes]] = {}
-        end = self._read_bytes.get(path, 0)
-        is_done = True
-        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-            file.seek(end)
-            while len(header := file.read(_FRAME.size)) == _FRAME.size:
-                change, key, length = _FRAME.unpack(header)
-                entry = file.read(length)
-                if len(entry) < length:
-                    break  # still on its way
-                end += _FRAME.size + length
-                # The prefix of frames before `first` is skipped at the next call; one later frame ends it.
-                is_done = is_done and change < first
-                if is_done:
-                    self._read_bytes[path] = end
-                if first <= change <= last:
-                    found[change] = key, entry
+        known = self._known.setdefault(path, _KnownFrames())
+        with contextlib.suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
+            known.follow(file.fileno())
+            known.frames = [frame for frame in known.frames if frame.change >= first]
+            for change, key, at, length in known.frames:
+                if change <= last:
+                    found[change] = key, os.pread(file.fileno(), length, at)
         return found
 
     def forget(self, position: int, *, is_ended: bool = False) -> None:
@@ -146,7 +165,7 @@ class HandoverReader:
 
     def _remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)
-        self._read_bytes.pop(path, None)
+        self._known.pop(path, None)
 
     def _files(self) -> list[tuple[int, Path]]:
         return sorted((int(path.stem), path) for path in self._folder.glob(f"*{_SUFFIX}") if path.stem.isdigit())
