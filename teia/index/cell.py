@@ -21,7 +21,7 @@ import xxhash
 
 from teia.durable import disk_errors
 from teia.errors import StoreError
-from teia.index.entry import IndexEntry, PackedEntry, pack_entry, unpack_entry
+from teia.index.entry import IndexEntry, PackedEntry
 from teia.index.page_texts import PageTexts, shared_texts
 from teia.index.position import META_FILE, read_position, remove_unfinished, write_position
 from teia.index.schema import GAP, ROOT, analysers, make_schema
@@ -91,7 +91,7 @@ class CellIndex:
 
     def put(self, entry: IndexEntry, anchors: Iterable[str] = ()) -> None:
         """Add a page, or replace it. `anchors` are the texts of links to it."""
-        self.put_page(PackedEntry(entry, pack_entry(entry)), shared_texts().of(entry), anchor_words(anchors))
+        self.put_page(PackedEntry(entry), shared_texts().of(entry), anchor_words(anchors))
 
     def put_page(self, page: PackedEntry, texts: PageTexts, words: str) -> None:
         """Add a page, or replace it; `words` are those on links to it (`anchor_words`)."""
@@ -138,8 +138,7 @@ class CellIndex:
         query = tantivy.Query.term_query(self.schema, "text_of", key)
         hits = searcher.search(query, limit=max(1, searcher.num_docs), count=False).hits
         referring = [(whole_entry(searcher, address), searcher.doc(address)["words"]) for _, address in hits]
-        for packed, words in referring:
-            page = PackedEntry(unpack_entry(packed), packed)
+        for page, words in referring:
             if page.entry.key not in self._uncommitted_keys:  # else it was removed, or put with another text
                 self.put_page(page, shared_texts().of(page.entry), bytes(words[0]).decode())
 
@@ -170,15 +169,14 @@ class CellIndex:
 
     def entry(self, searcher: tantivy.Searcher, address: tantivy.DocAddress) -> IndexEntry:
         """Return the page behind a hit."""
-        return unpack_entry(whole_entry(searcher, address))
+        return whole_entry(searcher, address).entry
 
     def entries(self, keys: Sequence[int]) -> list[PackedEntry]:
         """Return pages of the last commit by their keys; missing ones are left out."""
         searcher = self.searcher()
         query = tantivy.Query.term_set_query(self.schema, "key", list(keys))
         hits = searcher.search(query, limit=len(keys), count=False).hits if keys else []
-        packed = [whole_entry(searcher, address) for _, address in hits]
-        return [PackedEntry(unpack_entry(each), each) for each in packed]
+        return [whole_entry(searcher, address) for _, address in hits]
 
     def keys(self) -> set[int]:
         """Return the keys of all pages of the last commit."""

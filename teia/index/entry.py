@@ -60,18 +60,30 @@ class IndexEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class PackedEntry:
-    """An entry, and the bytes that the index stores of it, which are packed when they are first needed."""
+    """An entry in the forms in which it is needed: each is made of another one when it is first asked for."""
 
-    __slots__ = ("_encoded", "_packed", "entry")
+    __slots__ = ("_encoded", "_entry", "_packed")
 
-    def __init__(self, entry: IndexEntry, packed: bytes = b"", *, encoded: bytes = b"") -> None:
-        """Take an entry with its packed or its encoded bytes."""
-        self.entry, self._packed, self._encoded = entry, packed, encoded
+    def __init__(self, entry: IndexEntry | None = None, packed: bytes = b"", *, encoded: bytes = b"") -> None:
+        """Take an entry, its packed bytes (those that the index stores) or its encoded ones, or several of them."""
+        self._entry, self._packed, self._encoded = entry, packed, encoded
+
+    @property
+    def entry(self) -> IndexEntry:
+        if self._entry is None:
+            self._entry = decode_entry(self.encoded)
+        return self._entry
+
+    @property
+    def encoded(self) -> bytes:
+        if self._encoded:
+            return self._encoded
+        return inflate_entry(self._packed) if self._packed else encode_entry(self.entry)
 
     @property
     def packed(self) -> bytes:
         if not self._packed:
-            self._packed, self._encoded = isal_zlib.compress(self._encoded, _LEVEL), b""
+            self._packed, self._encoded = isal_zlib.compress(self.encoded, _LEVEL), b""
         return self._packed
 
 

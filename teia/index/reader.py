@@ -19,7 +19,7 @@ import tantivy
 from tantivy import FieldType, Occur, Query
 
 from teia.errors import IndexFailure
-from teia.index.entry import IndexEntry, inflate_entry, unpack_entry
+from teia.index.entry import IndexEntry, PackedEntry
 from teia.index.position import META_FILE, has_index
 from teia.index.schema import analysers, make_schema
 from teia.index.text_holders import whole_entry
@@ -84,18 +84,18 @@ class IndexReader(ABC):
         self, searcher: tantivy.Searcher, keys: Sequence[int], addresses: Addresses | None = None
     ) -> dict[int, IndexEntry]:
         """Return pages by their keys; missing ones are left out."""
-        return {entry.key: entry for entry in map(unpack_entry, self.packed_entries(searcher, keys, addresses))}
+        return {each.entry.key: each.entry for each in self.packed_entries(searcher, keys, addresses)}
 
     def encoded_entries(
         self, searcher: tantivy.Searcher, keys: Sequence[int], addresses: Addresses | None = None
     ) -> Iterator[bytes]:
         """Yield the same pages, encoded, for callers that need only parts of each (entry.py); in no order."""
-        return map(inflate_entry, self.packed_entries(searcher, keys, addresses))
+        return (each.encoded for each in self.packed_entries(searcher, keys, addresses))
 
     def packed_entries(
         self, searcher: tantivy.Searcher, keys: Sequence[int], addresses: Addresses | None = None
-    ) -> Iterator[bytes]:
-        """Yield the same pages as stored in the index, for callers that forward them; in no order.
+    ) -> Iterator[PackedEntry]:
+        """Yield the same pages in the form in which the index has each, for callers that forward them; in no order.
 
         `addresses` are the addresses of some of them in this view; these need no look-up.
         """
@@ -199,7 +199,7 @@ def keys_at(searcher: tantivy.Searcher, addresses: Sequence[tantivy.DocAddress])
 
 
 def entry_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> IndexEntry:
-    return unpack_entry(whole_entry(searcher, address))
+    return whole_entry(searcher, address).entry
 
 
 def identity_of(meta: str) -> tuple[int, int, int] | None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 import tantivy
 
-from teia.index.entry import IndexEntry, pack_entry, unpack_entry
+from teia.index.entry import IndexEntry, PackedEntry, pack_entry, unpack_entry
 from teia.index.schema import make_schema
 
 MAX_TEXTS = 20_000
@@ -73,23 +73,22 @@ def pack_without_text(entry: IndexEntry) -> bytes:
     return pack_entry(msgspec.structs.replace(entry, headings=(), text=""))
 
 
-def whole_entry(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> bytes:
-    """Return the packed entry of a page, with its text, wherever that is stored."""
+def whole_entry(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> PackedEntry:
+    """Return the entry of a page, with its text, wherever that is stored."""
     document = searcher.doc(address)
-    octets: bytes = document["entry"][0]
-    holder = document["text_of"]
-    return octets if not holder else _with_text(searcher, octets, holder[0])
+    stored, holder = PackedEntry(packed=document["entry"][0]), document["text_of"]
+    return stored if not holder else _with_text(searcher, stored, holder[0])
 
 
-def _with_text(searcher: tantivy.Searcher, octets: bytes, holder: int) -> bytes:
-    entry = unpack_entry(octets)
+def _with_text(searcher: tantivy.Searcher, stored: PackedEntry, holder: int) -> PackedEntry:
+    entry = stored.entry
     # Two pages have this key while one moves to another cell; the digest tells whose text it is.
     query = tantivy.Query.term_query(_schema(), "key", holder)
     for _, address in searcher.search(query, limit=2, count=False).hits:
-        found = unpack_entry(bytes(searcher.doc(address)["entry"][0]))
+        found = unpack_entry(searcher.doc(address)["entry"][0])
         if found.text_digest == entry.text_digest:
-            return pack_entry(msgspec.structs.replace(entry, headings=found.headings, text=found.text))
-    return octets
+            return PackedEntry(msgspec.structs.replace(entry, headings=found.headings, text=found.text))
+    return stored
 
 
 @lru_cache(maxsize=1)

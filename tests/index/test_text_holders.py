@@ -166,3 +166,15 @@ def test_whatever_happens_to_pages_each_is_read_as_it_was_put(tmp_path: Path, se
     held = referring(index)
     assert not set(held.values()) & set(held), "no page refers to one that refers"
     index.close()
+
+
+def test_a_page_whose_text_another_one_holds_is_read_without_packing_it(
+    index: CellIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took three times as long as another page: the joined entry was packed, and unpacked by the reader."""
+    index.put(copy(A))
+    index.put(copy(B))
+    index.commit(1)
+    assert len(referring(index)) == 1
+    monkeypatch.setattr("teia.index.entry.encode_entry", None)
+    assert entries(index) == {url: copy(url) for url in (A, B)}

@@ -192,7 +192,7 @@ def test_an_entry_is_packed_once_by_the_indexer(tmp_path: Path, monkeypatch: pyt
     _, root = crawled(tmp_path)
     waiting = [HandoverReader(folder.handover).entries(0, 1 << 60) for folder in root.collection("main").cells()]
     assert any(b"letter" in encoded for of_cell in waiting for _, encoded in of_cell.values())
-    monkeypatch.setattr("teia.index.cell.pack_entry", None)
+    monkeypatch.setattr("teia.index.entry.encode_entry", None)
     assert follow(root) == 0
     assert found(root, "letter") == ["a", "b"]
 

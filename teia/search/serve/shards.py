@@ -17,7 +17,7 @@ import tantivy
 from tantivy import Occur
 from tantivy import Query as IndexQuery
 
-from teia.index.entry import IndexEntry, decode_entry, unpack_entry
+from teia.index.entry import IndexEntry, decode_entry
 from teia.index.reader import Addresses, DamagedIndex, IndexReader, name_panics
 from teia.index.union import UnionReader
 from teia.search.query.analysis import folded_of
@@ -213,11 +213,8 @@ class LocalShard:
     def packed_entries(self, keys: Sequence[int]) -> Mapping[int, tuple[IndexEntry, bytes]]:
         """Like `entries`, each with its bytes as the index holds them."""
         searcher = self.reader.last_searcher()
-        found = (
-            (unpack_entry(each), each)
-            for each in self.reader.packed_entries(searcher, keys, self._cached_addresses(searcher, keys))
-        )
-        return {entry.key: (entry, octets) for entry, octets in found}
+        found = self.reader.packed_entries(searcher, keys, self._cached_addresses(searcher, keys))
+        return {each.entry.key: (each.entry, each.packed) for each in found}
 
     @around_damage
     def filter_exact(self, keys: Sequence[int], texts: Sequence[ExactText], _: Show | None = None) -> ExactMatches:
