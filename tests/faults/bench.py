@@ -9,6 +9,7 @@ open it, end, and know exactly what a crawl without any fault knows.
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import random
@@ -16,16 +17,22 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from queue import SimpleQueue
+from typing import Any, Self, TypeVar
 
 from tests.conftest import ROOT, missing
 
+T = TypeVar("T")
 HERE = Path(__file__).parent
+HARNESSES = 2
+"""Crawls at a time: half of the time of one is waiting."""
+
 ONCE, STICKY, DEATH = "once", "sticky", "death"
 DEEDS = ("write", "sync", "truncate", "name", "open")
 ERRORS = (errno.EIO, errno.ENOSPC)
@@ -66,46 +73,77 @@ def compiled(folder: Path) -> Path:
 
 
 class Bench:
-    """A harness that is running, and folders of its own."""
+    """Harnesses that are running, and folders of their own. Several threads may give orders."""
 
-    def __init__(self, folder: Path, library: Path) -> None:
+    def __init__(self, folder: Path, library: Path, harnesses: int = HARNESSES) -> None:
         self._folder = folder
         environ = {**os.environ, "LD_PRELOAD": str(library), "OPENBLAS_NUM_THREADS": "1"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.harness"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env=environ,
-        )
-        self._made = 0
+        self._processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.faults.harness"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                cwd=ROOT,
+                env=environ,
+            )
+            for _ in range(harnesses)
+        ]
+        self._idle: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
+        for process in self._processes:
+            self._idle.put(process)
+        self._made = itertools.count(1)
+        self.threads = ThreadPoolExecutor(harnesses)
+        """One for each harness."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.communicate(timeout=120)
+        self.threads.shutdown(cancel_futures=True)
+        for process in self._processes:
+            process.communicate(timeout=120)
 
     def order(self, **order: Any) -> dict[str, Any]:
-        """Have something done in a child of the harness; returns what it told."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(json.dumps(order), file=self._process.stdin, flush=True)
-        return json.loads(self._process.stdout.readline())
+        """Have something done in a child of a harness; returns what it told."""
+        process = self._idle.get()
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            print(json.dumps(order), file=process.stdin, flush=True)
+            return json.loads(process.stdout.readline())
+        finally:
+            self._idle.put(process)
 
     @contextmanager
     def data(self, copy_of: Path | None = None) -> Iterator[Path]:
         """A data folder that is gone afterwards."""
-        self._made += 1
-        place = self._folder / f"{self._made}"
-        place.mkdir()
+        data = self.new_data()
         if copy_of is not None:
-            shutil.copytree(copy_of, place / "data")
+            shutil.copytree(copy_of, data)
         try:
-            yield place / "data"
+            yield data
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            self.drop(data)
+
+    def new_data(self) -> Path:
+        """The place of a data folder, in a folder of its own."""
+        place = self._folder / f"{next(self._made)}"
+        place.mkdir()
+        return place / "data"
+
+    def drop(self, data: Path) -> None:
+        shutil.rmtree(data.parent, ignore_errors=True)
+
+    def all_done(self, works: Iterable[Callable[[], T]]) -> Iterator[T]:
+        """Do works in threads; yield what each returns, in order. A few are taken ahead."""
+        under_way = deque[Future[T]]()
+        for work in works:
+            under_way.append(self.threads.submit(work))
+            if len(under_way) > 2 * len(self._processes):
+                yield under_way.popleft().result()
+        for each in under_way:
+            yield each.result()
 
     # ---- without faults ---------------------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
+import importlib
 import json
 import os
 import select
@@ -44,6 +46,7 @@ from teia.store.closed_file import Description, describe
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import audit_archives, audit_fetch_log, known_urls, stored_records
 from teia.transfer.removal import remove
+from teia.urls import site_of
 
 HOSTS, PAGES = ("a.test", "b.test", "c.test"), 10
 FILE_BYTES = 6_000
@@ -325,7 +328,24 @@ def done_in_child(order: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
+NEEDED_LATER = (
+    "nacl.bindings", "teia.collections.calendar", "teia.frontier.traps.watch", "teia.index._stems",
+    "teia.parse.text.folding", "tomlkit",
+)  # fmt: skip
+"""Modules that a crawl, an indexer or a removal imports when it comes to them."""
+
+
+def prepare() -> None:
+    """Have at hand what every child would read anew: half of its work is to import modules and to build tables."""
+    for name in NEEDED_LATER:
+        importlib.import_module(name)
+    site_of(HOSTS[0])
+    gc.collect()
+    gc.freeze()
+
+
 def main() -> None:
+    prepare()
     for line in sys.stdin:
         print(json.dumps(done_in_child(json.loads(line))), flush=True)
 

@@ -17,8 +17,9 @@ import random
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -162,10 +163,24 @@ def _torn(file: _File, chance: random.Random, keep: float) -> bytes:
     return bytes(content)
 
 
-def images(
-    bench: Bench, number: int, chance: random.Random, *, lies: bool = False
-) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Trace a crawl, and have so many images of it crawled; yield (name, what was acknowledged, what came of it)."""
+def torn_images(
+    bench: Bench, disk: Disk, deeds: Sequence[Deed], root: str, points: Iterable[int], chance: random.Random
+) -> Iterator[tuple[str, int, Path]]:
+    """Write an image for each of some points of a trace; yield its name, what was acknowledged, and its folder."""
+    seen = 0
+    for point in points:
+        for deed in deeds[seen:point]:
+            disk.see(deed)
+        seen = point
+        image = bench.new_data()
+        disk.write_image(chance, root, image)
+        yield f"after call {point} of {len(deeds)}", disk.acknowledged, image
+
+
+def complaints(
+    bench: Bench, calm: dict[str, Any], number: int, chance: random.Random, *, lies: bool = False
+) -> dict[str, list[str]]:
+    """Trace a crawl, and have so many images of it crawled; return what is wrong with each."""
     with bench.data() as data:
         trace = data.parent / "trace"
         told = bench.order(crawl=str(data), trace=str(trace))
@@ -173,23 +188,16 @@ def images(
         deeds, root = read_trace(trace), str(data)
     marks = [at for at, deed in enumerate(deeds) if deed.what == "!"]
     points = sorted(chance.randint(marks[-1] if lies else 1, len(deeds)) for _ in range(number))
-    disk, seen = Disk(lies=lies), 0
-    for point in points:
-        for deed in deeds[seen:point]:
-            disk.see(deed)
-        seen = point
-        hurt = {"acknowledged": told["acknowledged"][: disk.acknowledged]}
-        with bench.data() as image:
-            disk.write_image(chance, root, image)
-            yield f"after call {point} of {len(deeds)}", hurt, bench.order(crawl=str(image), look=str(image))
 
+    def crawled(name: str, acknowledged: int, image: Path) -> tuple[str, list[str]]:
+        try:
+            again = bench.order(crawl=str(image), look=str(image))
+        finally:
+            bench.drop(image)
+        return name, after({"acknowledged": told["acknowledged"][:acknowledged]}, again, calm)
 
-def complaints(
-    bench: Bench, calm: dict[str, Any], number: int, chance: random.Random, *, lies: bool = False
-) -> dict[str, list[str]]:
-    """Return what is wrong with each of so many images."""
-    found = {name: after(hurt, again, calm) for name, hurt, again in images(bench, number, chance, lies=lies)}
-    return {name: wrong for name, wrong in found.items() if wrong}
+    torn = torn_images(bench, Disk(lies=lies), deeds, root, points, chance)
+    return by_name(bench.all_done(partial(crawled, *each) for each in torn))
 
 
 def later_complaints(bench: Bench, stage: str, number: int, chance: random.Random) -> dict[str, list[str]]:
@@ -203,14 +211,11 @@ def later_complaints(bench: Bench, stage: str, number: int, chance: random.Rando
         assert calm.get("state") == "finished", calm
         deeds = read_trace(trace)
     hurt = {"acknowledged": told["acknowledged"] if stage == "index" else []}
-    wrong, seen = dict[str, list[str]](), 0
-    for nth, point in enumerate(sorted(chance.randint(0, len(deeds)) for _ in range(number))):
-        for deed in deeds[seen:point]:
-            disk.see(deed)
-        seen = point
-        with bench.data() as image:
-            disk.write_image(chance, root, image)
-            name, found = f"after call {point} of {len(deeds)}", list[str]()
+    points = sorted(chance.randint(0, len(deeds)) for _ in range(number))
+
+    def finished(nth: int, name: str, image: Path) -> tuple[str, list[str]]:
+        found = list[str]()
+        try:
             if stage == "remove" and nth % 2:
                 again = bench.order(crawl=str(image), look=str(image))
                 found += [f"{key}: {again[key]}" for key in ("error", "crash", "complaints") if again.get(key)]
@@ -218,10 +223,21 @@ def later_complaints(bench: Bench, stage: str, number: int, chance: random.Rando
                 found += [f"{url} is missing" for url in stays if again.get("urls", {}).get(url) != calm["urls"][url]]
             order = {"crawl": str(image)} if stage == "index" else {stage: str(image)}
             again = bench.order(**order, look=str(image))
-            found += after(hurt, again, calm)
-            found += [] if again.get("is_proven", True) else ["the removal is not proven"]
-            if found:
-                wrong[name] = found
+        finally:
+            bench.drop(image)
+        found += after(hurt, again, calm)
+        return name, found + ([] if again.get("is_proven", True) else ["the removal is not proven"])
+
+    torn = torn_images(bench, disk, deeds, root, points, chance)
+    return by_name(bench.all_done(partial(finished, nth, name, image) for nth, (name, _, image) in enumerate(torn)))
+
+
+def by_name(found: Iterable[tuple[str, list[str]]]) -> dict[str, list[str]]:
+    """Return what is wrong, by the name of its image. Images of the same moment differ: none may hide another."""
+    wrong: dict[str, list[str]] = {}
+    for name, lines in found:
+        if lines:
+            wrong.setdefault(name, []).extend(lines)
     return wrong
 
 
