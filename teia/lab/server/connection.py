@@ -127,7 +127,7 @@ class Connection(asyncio.Protocol):
         self._head: RequestHead | None = None
         self._answer = WorldAnswer(0, b"")
         self._requested_s = 0.0  # arrival of the first byte of the request being answered
-        self._sent_s = 0.0  # time at which its last bytes were handed over
+        self._sent_s = 0.0  # time before its last bytes were handed over
         self._unsent: bytes | memoryview = b""  # of a large answer
         self._timer: asyncio.TimerHandle | None = None
         self._client_ended = False  # the client sends no more, but may still read
@@ -147,7 +147,7 @@ class Connection(asyncio.Protocol):
             return
         self._latest_s = self._state.clock.now_s()
         # With a limit of 0 a write goes to the kernel at once, and `resume_writing` is called when the kernel has all
-        # of it. That is the end of an answer for the log.
+        # of it.
         self._transport.set_write_buffer_limits(high=0)
         self._client = transport.get_extra_info("peername")[:2]
         self._address = transport.get_extra_info("sockname")[0]
@@ -181,7 +181,6 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writing_paused = False
-        self._sent_s = self._state.clock.now_s()
         if self._head is not None and self._timer is None:
             self._send_rest()
             self._answer_requests()
@@ -189,7 +188,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # the event loop passes it
         self._ignores_input = True
         if self._head is not None:
-            self._sent_s = self._state.clock.now_s()
+            if self._timer is not None:  # the client has left before its answer, or in the middle of a drip
+                self._sent_s = self._state.clock.now_s()
             self._record(0 if self._timer is not None else self._answer.status)
             self._head = None
         if self._timer is not None:
@@ -301,8 +301,11 @@ class Connection(asyncio.Protocol):
         while self._unsent and not self._writing_paused:
             if self._transport.is_closing():
                 return  # the client is gone, and the loop is about to report it
-            self._sent_s = self._state.clock.now_s()
+            before_s = self._state.clock.now_s()
             self._transport.write(self._unsent[:PIECE_BYTES])
+            if self._transport.is_closing():
+                return
+            self._sent_s = before_s
             self._unsent = self._unsent[PIECE_BYTES:]
         if not self._writing_paused:
             self._finish_answer()
@@ -359,9 +362,9 @@ class Connection(asyncio.Protocol):
         assert head is not None
         state.answered_requests += 1
         if state.log is not None:
-            # Log the time before the last write, not after it. On a busy machine the client may have read the answer
-            # and begun its politeness delay before this process runs again. Its next request would then look early by
-            # that time.
+            # Log the time before the last write, not after it, nor when the end of a client that left a large answer is
+            # noticed. On a busy machine the client may have begun its politeness delay before this process runs again.
+            # Its next request would then look early by that time.
             state.log.add(
                 self._requested_s,
                 max(self._requested_s, min(self._sent_s, self._client_ended_s)),

@@ -143,6 +143,7 @@ class ErrorsSpec:
         at_least=1024,
         at_most=256 * 2**20,
     )
+    unavailable: float = share(0.0, "share of URLs that answer 503 with Retry-After: 120, besides those of T8's table")
     chains: float = share(0.05, "share of redirects that lead to another redirect")
     loops: float = share(0.01, "share of redirects that loop")
 

@@ -121,8 +121,9 @@ def make_odds(spec: WorldSpec, count: Leaves, *, has_robots: bool, has_sitemap: 
         (UrlKind.EXCLUDED, _raised(spec.robots.excluded, count.slots, count.with_robots, _MOST) if has_robots else 0.0),
         (UrlKind.PDF, _raised(spec.text.pdfs, count.slots, count.leaves)),
     ]
+    more = {UrlKind.UNAVAILABLE: spec.errors.unavailable}
     shares += [
-        (kind, _raised(spec.errors.scale * TABLE[kind] / TOTAL, count.slots, count.leaves))
+        (kind, _raised(spec.errors.scale * TABLE[kind] / TOTAL + more.get(kind, 0.0), count.slots, count.leaves))
         for kind in (UrlKind.FORBIDDEN_TYPE, *ERRORS)
     ]
     return _odds(shares)

@@ -41,6 +41,12 @@ def test_scale_zero_switches_errors_off_and_two_doubles_them() -> None:
     assert share == pytest.approx(2 * TABLE[UrlKind.FOUND] / TOTAL, rel=0.2)
 
 
+def test_urls_that_ask_for_patience_can_be_more_than_in_the_table() -> None:
+    busy = make_world(pages=20_000, errors__unavailable=0.01)
+    assert len(slots_of_kind(busy, UrlKind.UNAVAILABLE)) / 20_000 == pytest.approx(0.01, rel=0.3)
+    assert len(slots_of_kind(busy, UrlKind.FOUND)) / 20_000 == pytest.approx(TABLE[UrlKind.FOUND] / TOTAL, rel=0.2)
+
+
 def test_errors_that_leave_no_room_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"reduce errors\.scale"):
         make_world(pages=1_000, errors__scale=5.0, text__pdfs=0.9)
