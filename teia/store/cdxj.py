@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO
 
 from teia.durable import disk_errors, replacing
-from teia.store.archive import archive_files, index_path
+from teia.store.archive import archive_files, index_path, serial_of
 from teia.store.reader import ArchiveRecord, file_records, ignore_damage, split_head
 from teia.store.surt import surt
 
@@ -90,9 +90,20 @@ def write_index(warc: Path, records: Iterable[ArchiveRecord] | None = None) -> P
 
 
 def unindexed_files(folder: Path, open_file: str) -> list[Path]:
-    """Return the closed WARC files of a folder that have no CDXJ beside them."""
+    """Return the closed WARC files of a folder that have no CDXJ beside them.
+
+    `open_file` was open when the caller looked; the writer may have begun the next one since. So no file from it on
+    counts as closed: an index is written once, and that of a file that still grows would stay incomplete.
+    """
+    first_open = serial_of(open_file) or 0
     with disk_errors(folder, "read"):
-        return [path for path in archive_files(folder) if path.name != open_file and not index_path(path).exists()]
+        return [
+            path
+            for path in archive_files(folder)
+            if ((serial := serial_of(path.name)) is None or serial < first_open)
+            and path.name != open_file
+            and not index_path(path).exists()
+        ]
 
 
 def merge_indexes(indexes: Iterable[Path]) -> Iterator[bytes]:

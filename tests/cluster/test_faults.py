@@ -437,7 +437,7 @@ def test_a_hundred_thousand_fetches_by_three_nodes_and_twenty_kills_hurt_no_host
             with cluster(tmp_path, nats, lab, trial.delay_s, trial.session_s) as nodes:
                 faults = Faults(trial, nodes, nats, between, {}, random.Random(5))
                 suffer(faults, ["kill"] * kills, lab, 0)
-                until(lambda: lab.requests() >= FETCHES or faults.is_over(), within_s=3 * 3600)
+                until(lambda: lab.requests() >= FETCHES or faults.is_over(), within_s=3 * 3600)  # noqa: B023
                 nodes.stop()  # the last hosts, which fail often, would take twice as long as all others
         entries = lab.settled_entries()
         refused = {split(url)[1::2] for url, line in lab.truth().items() if not line["robots_allowed"]}

@@ -70,6 +70,15 @@ def test_closed_files_without_an_index_are_found(tmp_path: Path) -> None:
     assert opened.name == position.file
 
 
+def test_a_file_that_was_begun_after_the_open_one_is_not_closed(tmp_path: Path) -> None:
+    """A file of others is, whatever its name."""
+    archive_of(tmp_path, [page(number) for number in range(12)], file_bytes=4_000)
+    first, second, *_ = archive_files(tmp_path)
+    foreign = tmp_path / "zz.warc.gz"
+    foreign.write_bytes(first.read_bytes())
+    assert unindexed_files(tmp_path, second.name) == [foreign, first]
+
+
 def test_merged_indexes_are_one_sorted_index(tmp_path: Path) -> None:
     archive_of(tmp_path, [page(number) for number in range(30)], file_bytes=4_000)
     indexes = [write_index(path) for path in archive_files(tmp_path)]

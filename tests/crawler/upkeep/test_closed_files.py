@@ -11,15 +11,16 @@ import pytest
 
 from teia.clock import VirtualClock, WallClock
 from teia.crawler.open_cell import Cell, note_position
+from teia.crawler.upkeep import closed_files
 from teia.crawler.upkeep.closed_files import DAY_S, collection_of, finishing, running_fixity, sign_all
 from teia.frontier.queue.order import breadth
-from teia.store.archive import archive_files, index_path
+from teia.store.archive import Position, archive_files, index_path
 from teia.store.audit import audit_archive
 from teia.store.cdxj import write_index
 from teia.store.fixity import read_fixity
 from teia.store.manifest import Manifest, mismatch, name_in, read_manifest
 from teia.store.reader import walk_file
-from teia.store.root import CollectionFolder, open_root
+from teia.store.root import CellFolder, CollectionFolder, open_root
 from tests.store.answers import page
 from tests.store.signed_archives import change_byte, signed_archive
 from tests.waiting import until_async
@@ -62,6 +63,33 @@ def test_a_file_is_indexed_when_it_is_closed_and_the_open_one_is_not(cell: Cell)
     assert index_path(closed).exists()
     assert not index_path(still_open).exists()
     assert audit_archive(cell.folder.archive).violations == 0
+
+
+def test_a_file_that_is_begun_while_closed_ones_are_looked_for_is_indexed_at_its_end(
+    cell: Cell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had another name than the file that was open a moment ago, and its index stayed without most of its pages."""
+    looked: list[CellFolder] = []
+
+    def begin_another(folder: CellFolder) -> Position | None:
+        looked.append(folder)
+        if len(looked) == 1:
+            fill_a_file(cell)
+        return committed(folder)
+
+    committed = closed_files._committed
+    monkeypatch.setattr(closed_files, "_committed", begin_another)
+    monkeypatch.setattr(closed_files, "CHECK_S", 0.05)
+
+    async def crawl() -> None:
+        async with finishing([cell], WallClock()):
+            await until_async(lambda: len(looked) > 1)
+            fill_a_file(cell)
+            await until_indexed(cell.folder.archive, 2)
+
+    asyncio.run(crawl())
+    audit = audit_archive(cell.folder.archive)
+    assert audit.violations == 0, audit.details
 
 
 def test_what_a_death_left_without_an_index_is_caught_up_with(cell: Cell) -> None:
