@@ -11,11 +11,11 @@ from collections import OrderedDict
 
 from teia.parse.document import Document
 
-MEMORY_BYTES = 16 << 20
+MEMORY_BYTES = 24 << 20
 """Bytes of documents in memory, at most: some 200 pages."""
 
-ELEMENT_BYTES, DOCUMENT_BYTES = 200, 5_000
-"""Memory that a link takes, and a page beside its payload, its text and its links."""
+ELEMENT_BYTES, DOCUMENT_BYTES = 400, 28_000
+"""Memory that a link takes, and a page beside its payload, its text and its links; measured by resident sets."""
 
 
 class RecentDocuments:
