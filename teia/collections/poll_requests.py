@@ -291,7 +291,8 @@ def write_account(
     The run of a schedule has its own record (scheduled_runs.py).
     """
     summary = summarize(crawl, seconds)
-    account = {**asdict(summary), "live": crawl.live.account(crawl.queues.values(), clock, crawl.finished_hosts)}
+    live = crawl.live.account(crawl.queues.values(), clock, crawl.finished_hosts, len(crawl.waiting_hosts))
+    account = {**asdict(summary), "live": live}
     with suppress(DiskFull):
         reports.write_account(crawl.name, account, clock.now_s())
         series.note(summary, clock.now_s())

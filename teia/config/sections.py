@@ -206,6 +206,11 @@ class LimitSettings:
     bytes_per_site: int = setting(
         100 * 2**30, "maximum number of bytes received from one site (registered domain)", unit="bytes", at_least=1024
     )
+    hosts_in_memory: int = setting(
+        20_000,
+        "maximum number of hosts of a collection in memory, 1.7 kB each; others with URLs wait on disk for their turn",
+        at_least=1,
+    )
     pages_kept: int = setting(
         0, "maximum number of pages kept fresh; once it is reached, no new pages are fetched; 0: unlimited", at_least=0
     )

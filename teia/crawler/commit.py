@@ -56,6 +56,7 @@ from teia.frontier.cell.soft404 import load_probe
 from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
 from teia.frontier.queue.order import merge_hints
 from teia.frontier.queue.schedule import HostQueue
+from teia.frontier.queue.waiting_hosts import HostNumber, StoredHost
 from teia.frontier.tables import renderings
 from teia.frontier.tables.hosts import find as find_host
 from teia.frontier.tables.hosts import has_more_urls
@@ -107,7 +108,8 @@ class CommitResult:
     (aliases.RenamedHosts). `large_hosts` have too many URLs for the delay of small hosts. `held` are hosts of which
     more URLs are held back until the visits under way are read. `blocked_patterns` are URL patterns by host that may
     not be fetched any more; `given_up` counts URLs (frontier/traps/watch.py). `usage` are requests and bytes of earlier
-    runs, `kinds` what they learnt about the rendering of a host's pages.
+    runs, `kinds` what they learnt about the rendering of a host's pages. `loaded` are hosts that have waited on disk.
+    `urgent_hosts` have URLs that are wanted at once: they do not wait there.
     """
 
     hosts: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -121,6 +123,8 @@ class CommitResult:
     kinds: list[tuple[str, list[bytes]]] = field(default_factory=list)
     held: list[HostQueue] = field(default_factory=list)
     blocked_patterns: dict[str, set[int]] = field(default_factory=dict)
+    loaded: list[StoredHost] = field(default_factory=list)
+    urgent_hosts: set[str] = field(default_factory=set)
     given_up: int = 0
     new_urls: int = 0
     records: int = 0
@@ -141,14 +145,15 @@ class CommitGroup:
     whose commit failed half way can be committed again: no page is counted twice, no host is forgotten.
 
     `must_reevaluate`: for a short time, URLs that were evaluated by earlier settings are evaluated again by `compiled`,
-    the compiled settings in force. `refills_if_new` are the buffers of hosts without more URLs, to be filled if the
-    visits bring some. `only_settles`: the crawl is over, so nothing is planned, ranked, evaluated again or
-    read into buffers.
+    the compiled settings in force. `loads` are hosts that come into memory. `refills_if_new` are the buffers of hosts
+    without more URLs, to be filled if the visits bring some. `only_settles`: the crawl is over, so nothing is planned,
+    ranked, evaluated again or read into buffers.
     """
 
     visits: list[ActiveVisit] = field(default_factory=list)
     settled: list[ActiveVisit] = field(default_factory=list)
     seeds: list[FoundUrl] = field(default_factory=list)
+    loads: list[HostNumber] = field(default_factory=list)
     refills: list[RefillOrder] = field(default_factory=list)
     refills_if_new: list[RefillOrder] = field(default_factory=list)
     delays: list[DelayEntry] = field(default_factory=list)
@@ -165,6 +170,7 @@ class CommitGroup:
         gone = [visit for visit in self.visits if not is_here(visit.queue.cell)]
         self.visits = [visit for visit in self.visits if is_here(visit.queue.cell)]
         self.parked = [each for each in self.parked if is_here(each[0].cell)]
+        self.loads = [each for each in self.loads if is_here(each.cell)]
         self.refills = [each for each in self.refills if is_here(each[0].cell)]
         self.refills_if_new = [each for each in self.refills_if_new if is_here(each[0].cell)]
         self.result.hosts = {key: host_id for key, host_id in self.result.hosts.items() if is_here(key[0])}
@@ -312,7 +318,10 @@ class Committer:
             for requested in self.pending_work():
                 for cell, hosts in requested.process():
                     result.note_hosts(cell, hosts)
+                    if requested is self.visit_requests:
+                        result.urgent_hosts.update(name for _, name in hosts)
         result.has_shorter_paths = any(shorter_paths.pending(cell.frontier, 1) for cell in self._with_shorter_paths())
+        result.loaded = [] if self.is_winding_up else list(self._load_hosts(group.loads))
         result.refilled.clear()  # those of a failed try; a buffer that is filled twice seems to have no more URLs
         for queue, limit, skip in self._due_refills(group):
             if self.is_winding_up:
@@ -744,6 +753,15 @@ class Committer:
             result.evaluated_by = compiled.mark
 
     # -- buffers -------------------------------------------------------------------------------------------
+
+    def _load_hosts(self, numbers: Iterable[HostNumber]) -> Iterator[StoredHost]:
+        """Read hosts that have waited on disk, in their order."""
+        by_cell: dict[int, list[int]] = defaultdict(list)
+        for number in numbers:
+            by_cell[number.cell].append(number.host_id)
+        for cell, host_ids in by_cell.items():
+            for row in self.cells[cell].frontier.read_hosts(host_ids):
+                yield StoredHost(cell, *row)
 
     def _load_host(self, queue: HostQueue, result: CommitResult) -> None:
         """Read the knowledge of earlier runs about a host: its cost, its robots.txt, its soft 404s."""

@@ -93,10 +93,10 @@ class LiveRequests:
 
     # -- output for the account ----------------------------------------------------------------------------
 
-    def account(self, queues: Iterable[HostQueue], clock: Clock, finished: int = 0) -> dict[str, Any]:
+    def account(self, queues: Iterable[HostQueue], clock: Clock, finished: int = 0, waiting: int = 0) -> dict[str, Any]:
         """Return the activity as JSON values; `closest_s` is None until a server was requested twice.
 
-        `finished` is the number of hosts that have left memory; they count as idle.
+        `finished` is the number of hosts that have left memory; they count as idle. Those `waiting` on disk are ready.
         """
         now = clock.ticks_s()
         if now >= self._count_at:
@@ -112,7 +112,11 @@ class LiveRequests:
             ],
             "under_way": len(self._under_way),
             "done": [each.line() for each in reversed(self._done)],
-            "hosts": {**self._hosts, "idle": self._hosts["idle"] + finished},
+            "hosts": {
+                **self._hosts,
+                "ready": self._hosts["ready"] + waiting,
+                "idle": self._hosts["idle"] + finished,
+            },
             "early": self.early,
             "closest_s": None if closest_s is None else round(closest_s, 3),
             "closest_of_s": None if of_s is None else round(of_s, 3),

@@ -203,6 +203,7 @@ class Crawler:
             if crawl.removal is not None and not crawl.removal.is_begun:
                 self._maybe_remove(crawl, crawl.removal)
             crawl.wake_due(self._schedule, now)
+            self._forget_robots(crawl, crawl.make_room(self._schedule, now))
             self._maybe_commit(crawl, now)
             crawl.use_idle_time()
             crawl.check_end(now)
@@ -764,9 +765,7 @@ class Crawler:
             result = done.result()
             for row in result.robots:
                 self._load_robots(crawl, *row)
-            for host in crawl.apply_commit(result, self._schedule, self._clock):
-                if not any(host in each.queues for each in self.crawls if each.robots is crawl.robots):
-                    crawl.robots.forget(host)
+            self._forget_robots(crawl, crawl.apply_commit(result, self._schedule, self._clock))
             self._submit_released(crawl)
             return
         if isinstance(error, DiskFull):
@@ -783,6 +782,12 @@ class Crawler:
             if all(each.failure is not None for each in self.crawls):
                 self._failure = crawl.failure
                 self._stopping = True
+
+    def _forget_robots(self, crawl: Crawl, hosts: Iterable[str]) -> None:
+        """Forget the robots.txt of hosts that have left memory, unless another crawl has them there."""
+        for host in hosts:
+            if not any(host in each.queues for each in self.crawls if each.robots is crawl.robots):
+                crawl.robots.forget(host)
 
     async def _wind_up(self) -> None:
         """Let requests and parsing under way end, then commit everything that was read; each step has a time limit."""

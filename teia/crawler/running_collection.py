@@ -9,12 +9,12 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil, inf
 from operator import itemgetter
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from teia.clock import Clock
 from teia.crawler.budgets import Budgets
@@ -39,11 +39,12 @@ from teia.frontier.queue.host_rules import PAUSED, paused_hosts
 from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry
 from teia.frontier.queue.order import order_named
 from teia.frontier.queue.politeness import DelayTarget
-from teia.frontier.queue.schedule import HostQueue, HostSchedule
+from teia.frontier.queue.schedule import HostQueue, HostSchedule, HostState
 from teia.frontier.queue.shared_addresses import RECORDED_FROM
+from teia.frontier.queue.waiting_hosts import HostNumber, HostsOnDisk, StoredHost, WaitingHosts
 from teia.lib.message import message_of
 from teia.records import Outcome, RemovedPages
-from teia.urls import key_of, resolve, split
+from teia.urls import key_of, resolve, site_of, slot_of, split
 
 MAX_FAILED_SEEDS = 5
 FIRST_GUESS_BYTES = 65_536
@@ -58,6 +59,23 @@ BRISK_GROWTH = 4
 
 REFILLS_PER_GROUP = 512
 """Number of buffers filled per commit: after a restart all hosts need URLs, and commits must not wait for all."""
+
+LOADS_PER_GROUP = 2_048
+"""Number of hosts that come from disk per commit, at most."""
+
+MAKE_ROOM_EVERY_S = 5.0
+"""Interval at which hosts in memory are looked through for some that may wait on disk, where others wait for room."""
+
+LONG_WAIT_S = 60.0
+"""A host that can not be requested for so long waits on disk, where others wait for its place."""
+
+TURN_S, IDLE_TURN_S = 300.0, 10.0
+"""Time after which a host in memory gives its place to another one, if it still has work.
+
+The second if fewer than `FEW_VISITS` visits are under way: the hosts in memory wait for each other, at a few addresses.
+"""
+
+FEW_VISITS = 32
 
 REFILL_PAUSE_S = 0.02
 """Shortest interval at which commits fill buffers that are nearly empty, or do other work, before their time."""
@@ -106,22 +124,6 @@ class RunCounts:
     hosts: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     failed_seeds: dict[str, str] = field(default_factory=dict)
-
-
-class HostSet:
-    """Numbers of hosts by cell, in a bit each: there may be millions, and their numbers are consecutive."""
-
-    def __init__(self) -> None:
-        self._bits: defaultdict[int, bytearray] = defaultdict(bytearray)
-
-    def add(self, cell: int, host_id: int) -> bool:
-        """Add a host; return whether it is new."""
-        bits, (octet, bit) = self._bits[cell], divmod(host_id, 8)
-        if octet >= len(bits):
-            bits.extend(bytes(octet + 1 - len(bits)))
-        is_new = not bits[octet] >> bit & 1
-        bits[octet] |= 1 << bit
-        return is_new
 
 
 class PageRendering(Protocol):
@@ -175,6 +177,17 @@ class PageRendering(Protocol):
         """Give up all pages that wait, because the crawl ends; those that are read again are not among them."""
 
 
+class HostOnDisk(NamedTuple):
+    """A host that has left memory and is loaded when its next URL is due."""
+
+    number: HostNumber
+    is_unresolved: bool
+
+
+LaterCheck = tuple[float, int, HostQueue | HostOnDisk]
+"""The time at which a host is looked at again, a number that breaks ties, the host."""
+
+
 class Crawl:
     """One collection under way; see the module docstring."""
 
@@ -217,7 +230,7 @@ class Crawl:
         self.counts = RunCounts()
         self.queues: dict[str, HostQueue] = {}
         """The hosts in memory: those that have URLs, visits under way, or something to wait for."""
-        self._met_hosts = HostSet()
+        self._on_disk = HostsOnDisk()
         self.uncommitted: list[ActiveVisit] = []
         self.is_committing = False
         self._starts = starts
@@ -233,8 +246,8 @@ class Crawl:
         self._must_reevaluate = True
         self._must_propagate = False
         self._courtesy: CourtesyInForce | None = None
-        self._later: list[tuple[float, int, HostQueue]] = []
-        self._later_if_active: list[tuple[float, int, HostQueue]] = []
+        self._later: list[LaterCheck] = []
+        self._later_if_active: list[LaterCheck] = []
         self._order = itertools.count()
         self._open_visits = 0
         self.open_pages = 0
@@ -296,6 +309,9 @@ class Crawl:
             if queue.parked:
                 queue.parked = ""
                 schedule.wake(queue)
+        for number in self._on_disk.parked:
+            self.waiting_hosts.add(number)
+        self._on_disk.parked.clear()
         self._release_held(schedule)
 
     def pause(self, why: str, until: AwaitedResource | None = None) -> None:
@@ -379,6 +395,7 @@ class Crawl:
         """True if nothing is left to do, under way or worth waiting for."""
         waits = self._open_visits or self._seeds or self._low_buffers or self.is_committing or self._has_later()
         waits = waits or self._must_reevaluate or self._must_propagate or bool(self.committer.pending_work())
+        waits = waits or bool(self.waiting_hosts)
         waits = waits or (self.rendering is not None and self.rendering.wants_idle_time)
         if self.committer.refresh is not None and not waits:
             waits = self.committer.refresh.has_pages or self.committer.refresh.has_pending_work
@@ -424,7 +441,7 @@ class Crawl:
         """
         if self.counts.requests or self.config.schedule.start:
             return bool(self._later)
-        return any(not queue.is_unresolved for _, _, queue in self._later)
+        return any(not host.is_unresolved for _, _, host in self._later)
 
     # -- visits --------------------------------------------------------------------------------------------
 
@@ -558,17 +575,20 @@ class Crawl:
             main = self.aliases.main_name(name)
             server = schedule.politeness.server(main or name)  # two names of one site are one server
             queue = HostQueue(name, 0, cell, self.number, server, alias_of=main, order=self._host_order)
+            queue.came_at = self.last_group
             self.queues[name] = queue
             self.ownership.add_host(queue, schedule)
         if host_id and host_id != queue.host_id:
             queue.host_id = host_id
-            self.counts.hosts += self._met_hosts.add(queue.cell, host_id)
+            self.counts.hosts += self._on_disk.met.add(queue.cell, host_id)
+            if self._on_disk.failing and (failing := self._on_disk.failing.pop((queue.cell, host_id), None)):
+                queue.failures, queue.last_failure, queue.hold_until = failing
         return queue
 
     @property
     def finished_hosts(self) -> int:
         """Number of hosts that had work in this run and have left memory."""
-        return max(0, self.counts.hosts - len(self.queues))
+        return max(0, self.counts.hosts - len(self.queues) - len(self.waiting_hosts))
 
     def _forget_finished(self, hosts: Iterable[HostQueue]) -> list[str]:
         """Let hosts without work leave memory; return their names. New URLs bring a host back, as a restart does."""
@@ -578,12 +598,120 @@ class Crawl:
         for queue in hosts:
             is_awaited = queue in self._low_buffers or queue in self._held_back
             if queue.is_finished and not is_awaited and self.queues.get(queue.host) is queue:
-                del self.queues[queue.host]
-                self.budgets.forget(queue.host)
-                if self.rendering is not None:
-                    self.rendering.forget(queue.host)
+                self._drop_host(queue)
                 finished.append(queue.host)
         return finished
+
+    def _drop_host(self, queue: HostQueue) -> None:
+        del self.queues[queue.host]
+        self.budgets.forget(queue.host)
+        if self.rendering is not None:
+            self.rendering.forget(queue.host)
+
+    # -- hosts that wait on disk ---------------------------------------------------------------------------
+
+    @property
+    def waiting_hosts(self) -> WaitingHosts:
+        """Hosts with work that wait on disk until there is room in memory."""
+        return self._on_disk.waiting
+
+    @property
+    def room(self) -> int:
+        """Number of hosts that may come into memory."""
+        if not self.ownership.forgets_hosts:
+            return LOADS_PER_GROUP
+        return self.config.limits.hosts_in_memory - len(self.queues)
+
+    def await_turn(self, cell: int, host: str, host_id: int) -> None:
+        """Let a host that has work, and is not in memory, wait on disk until others have left memory."""
+        self.waiting_hosts.add(HostNumber(cell, slot_of(site_of(host)), host_id))
+        self.counts.hosts += self._on_disk.met.add(cell, host_id)
+
+    def load_host(self, stored: StoredHost, schedule: HostSchedule) -> HostQueue:
+        """Bring a host that has work into memory."""
+        queue = self.host_queue(stored.host, stored.host_id, schedule)
+        queue.requests = max(queue.requests, stored.requests)
+        # Rows about a host come with its requests: without one there is nothing more to read.
+        queue.knows_robots = queue.knows_robots or not stored.requests
+        self._check_now(queue)
+        return queue
+
+    def _is_time_to_load(self, now: float) -> bool:
+        """Tell whether hosts that wait on disk should be loaded now.
+
+        They come with the next commits, which are cheaper if they are few, unless memory is half empty.
+        """
+        if not self.waiting_hosts or self.room <= 0:
+            return False
+        return self.room > len(self.queues) or now - self.last_group >= self.config.commit.every_s
+
+    def make_room(self, schedule: HostSchedule, now: float) -> list[str]:
+        """Let hosts wait on disk that others in memory keep from being requested; return their names.
+
+        These are hosts that were parked or given up, that wait long, or that had their turn. Only if others wait for
+        room: a host that comes back is read from disk again.
+        """
+        if not self.waiting_hosts or self.room > 0 or now < self._on_disk.next_look or self._group is not None:
+            return []  # a commit under way refers to hosts
+        if self.state is not CrawlState.RUNNING:
+            return []
+        self._on_disk.next_look = now + MAKE_ROOM_EVERY_S
+        awaited = {*self._held, *self._low_buffers, *self._held_back}
+        checks: dict[HostQueue, list[float]] = defaultdict(list)
+        for at, _, queue in (*self._later, *self._later_if_active):
+            if isinstance(queue, HostQueue):
+                checks[queue].append(at)
+        turn_s = TURN_S if self._open_visits >= FEW_VISITS else IDLE_TURN_S
+        turns = ceil(self.config.limits.hosts_in_memory / 4)
+        chosen: dict[HostQueue, float] = {}
+        for queue in self.queues.values():
+            has_begun = queue.identity is not None and queue.identity.was_begun
+            is_used = queue.users > len(checks.get(queue, ())) or queue.prerequisites or not queue.host_id
+            if is_used or has_begun or queue in awaited:
+                continue
+            free_at = max(queue.server.ready_at, queue.hold_until)
+            if queue.head is None and queue.exhausted:
+                # It has failed, or its next URL is due later; the time of that is known.
+                if min(checks.get(queue, ()), default=inf) > now + LONG_WAIT_S:
+                    chosen[queue] = inf
+            elif queue.parked:
+                chosen[queue] = inf
+            elif free_at > now + LONG_WAIT_S:
+                chosen[queue] = free_at
+            elif turns and now - max(queue.came_at, self._started_at) >= turn_s:
+                chosen[queue] = -inf
+                turns -= 1
+        waiting = [queue for queue in chosen if queue.state is HostState.WAITING]
+        may_leave = {queue for queue in chosen if queue.state is HostState.IDLE} | set(schedule.withdraw(waiting))
+        self._leave_memory({queue: at for queue, at in chosen.items() if queue in may_leave})
+        return [queue.host for queue in may_leave]
+
+    def _leave_memory(self, leaving: Mapping[HostQueue, float]) -> None:
+        """Let hosts wait on disk until a time: infinity if another event or check brings them back."""
+        on_disk = {
+            queue: HostOnDisk(HostNumber(queue.cell, slot_of(site_of(queue.host)), queue.host_id), queue.is_unresolved)
+            for queue in leaving
+        }
+        for later in (self._later, self._later_if_active):
+            later[:] = [
+                (at, number, on_disk.get(host, host) if isinstance(host, HostQueue) else host)
+                for at, number, host in later
+            ]
+        for queue, at in leaving.items():
+            number = on_disk[queue].number
+            if queue.failures or queue.hold_until:
+                self._on_disk.failing[queue.cell, queue.host_id] = (
+                    queue.failures,
+                    queue.last_failure,
+                    queue.hold_until,
+                )
+            if queue.parked:
+                self._on_disk.parked.append(number)
+            elif at == -inf:
+                self.waiting_hosts.add(number)
+            elif at < inf:
+                heapq.heappush(self._later, (at, next(self._order), on_disk[queue]))
+            self._drop_host(queue)
 
     def queue_prerequisite(self, request: QueuedUrl, schedule: HostSchedule) -> None:
         """Queue a prerequisite (a redirected robots.txt) at its host, ahead of its pages."""
@@ -606,9 +734,11 @@ class Crawl:
         for later in (self._later, self._later_if_active):
             while later and later[0][0] <= now:
                 queue = heapq.heappop(later)[2]
-                queue.users -= 1
-                queue.exhausted = False
-                self.refill_if_low(queue)
+                if isinstance(queue, HostOnDisk):
+                    self.waiting_hosts.add(queue.number)
+                else:
+                    queue.users -= 1
+                    self._check_now(queue)
         if self.ownership.tick(now):
             self._release_held(schedule)
 
@@ -632,7 +762,7 @@ class Crawl:
             return True
         waits = self._seeds or self._parked or self._must_reevaluate or self._must_propagate
         is_time_to_fill = bool(self._low_buffers) and now - self.last_group >= commit.every_s
-        waits = waits or self._is_short_of_urls or is_time_to_fill
+        waits = waits or self._is_short_of_urls or is_time_to_fill or self._is_time_to_load(now)
         for planner in (self.committer.pagerank, self.committer.refresh):
             waits = waits or (planner is not None and planner.has_pending_work)
         return bool(waits or self.committer.pending_work()) and now - self.last_group >= REFILL_PAUSE_S
@@ -692,7 +822,12 @@ class Crawl:
         """Hand over the waiting results; a failed group is handed over again, and newer results wait for the next."""
         self.last_group = now
         if self._group is None:
-            delays = [delay_entry(kind, target, now, now_s) for (kind, _), target in self._delays.items()]
+            # A place without a delay has nothing to keep: an older entry, if there is one, can only be longer.
+            delays = [
+                delay_entry(kind, target, now, now_s)
+                for (kind, _), target in self._delays.items()
+                if target.last_delay_s or target.ready_at > now or target.site_count >= RECORDED_FROM
+            ]
             self._group = CommitGroup(self.uncommitted, seeds=self._seeds, delays=delays)
             self._group.parked, self._group.courtesy = self._parked, self._courtesy
             self._group.postponed = self._postponed
@@ -708,6 +843,9 @@ class Crawl:
             del self._low_buffers[queue]
             queue.refill = self._refill_size(queue) if self.keeps_fresh else queue.refill
         self._group.refills = [(queue, queue.refill, self._keys_in_use(queue)) for queue in chosen]
+        if self.waiting_hosts and not self._group.loads and not self._group.only_settles:
+            room = min(self.room, LOADS_PER_GROUP)
+            self._group.loads = self.waiting_hosts.take(max(0, room))
         others = (visit.queue for visit in self._group.visits if visit.queue not in chosen)
         self._group.refills_if_new = [] if self._group.only_settles else self._exhausted_refills(others)
         self._group.compiled, self._group.must_reevaluate = self.compiled, self._must_reevaluate
@@ -770,16 +908,7 @@ class Crawl:
                 self._drop_blocked(self.queues[name], patterns)
         for name in self.committer.bulk.take_changed_hosts():
             self._forget_buffer(name)
-        filled = {queue for queue, _, _ in result.refilled}  # with the new URLs, which were stored before
-        for (_, name), host_id in result.hosts.items():
-            queue = self.host_queue(name, host_id, schedule)
-            queue.exhausted = False
-            # New URLs may come before those in memory, so the buffer is read again.
-            if self._rereads_buffers:
-                self._low_buffers[queue] = None
-                self._is_short_of_urls = True
-            if queue not in filled:
-                self.refill_if_low(queue)
+        self._note_new_work(result, schedule)
         for queue, items, due_s in result.refilled:
             self._fill(queue, items, due_s, schedule, clock)
         for queue in result.held:
@@ -793,6 +922,25 @@ class Crawl:
         self.ownership.after_results()
         touched = dict.fromkeys([*(visit.queue for visit in settled), *(queue for queue, _, _ in result.refilled)])
         return self._forget_finished(touched)
+
+    def _note_new_work(self, result: CommitResult, schedule: HostSchedule) -> None:
+        """Note hosts that have new URLs, and bring those that have waited on disk into memory."""
+        filled = {queue for queue, _, _ in result.refilled}  # with the new URLs, which were stored before
+        for stored in result.loaded:
+            self.load_host(stored, schedule)
+        for (cell, name), host_id in result.hosts.items():
+            must_wait = name not in self.queues and (self.room <= 0 or self.waiting_hosts)
+            if must_wait and name not in result.urgent_hosts:
+                self.await_turn(cell, name, host_id)
+                continue
+            queue = self.host_queue(name, host_id, schedule)
+            queue.exhausted = False
+            # New URLs may come before those in memory, so the buffer is read again.
+            if self._rereads_buffers:
+                self._low_buffers[queue] = None
+                self._is_short_of_urls = True
+            if queue not in filled:
+                self.refill_if_low(queue)
 
     def _apply_to_rendering(self, result: CommitResult, settled: Sequence[ActiveVisit]) -> None:
         if self.rendering is not None:

@@ -11,6 +11,7 @@ import logging
 import os
 import random
 import sqlite3
+import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -57,13 +58,13 @@ from teia.fetch.destination import AddressOverrides, Destinations, read_caches
 from teia.fetch.dns import CaresResolver
 from teia.fetch.guard import AddressGuard
 from teia.frontier.cell.fetch_now import outcome_of, visit_soon
-from teia.frontier.cell.revisits import hosts_with_pages
 from teia.frontier.cell.schema import SCHEMA
 from teia.frontier.queue.host_rules import merge_courtesy
 from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
 from teia.frontier.queue.order import focused, order_named, pagerank
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostSchedule
+from teia.frontier.queue.waiting_hosts import StoredHost
 from teia.parse.children.pool import ChildLimits, ChildPool
 from teia.parse.children.spawn import ZygoteProcess
 from teia.records import AgentMessage, AgentRole, Outcome
@@ -296,6 +297,8 @@ def recover(
                 raise
             crawl.fail(error)
             park(crawl.name, error)
+    if not was_clean and any(crawl.waiting_hosts for crawl in crawls):
+        politeness.delay_all_after_crash(now)
 
 
 def _note_start(crawl: Crawl, new_urls: int) -> None:
@@ -316,18 +319,19 @@ def _recover_hosts(crawl: Crawl, schedule: HostSchedule, now: float, *, was_clea
         delivered = CommitResult()
         crawl.committer.deliver(delivered)
         _note_start(crawl, delivered.new_urls)
-    for cell in cells:
+    for position, cell in enumerate(cells):
         with sqlite_errors(cell.frontier.path):
             crawl.budgets.load(cell.frontier)
-            hosts = cell.frontier.hosts_with_work()
-            if crawl.keeps_fresh:
-                hosts = list(dict.fromkeys([*hosts, *hosts_with_pages(cell.frontier)]))
-        for host_id, host, address, requests in hosts:
-            queue = crawl.host_queue(host, host_id, schedule)
-            queue.requests = requests
-            if not was_clean:
-                schedule.politeness.delay_after_crash([(host, address)], now)
-            crawl.refill_if_low(queue)
+            # Each cell has its part of the room in memory; the other hosts wait on disk.
+            room = max(1, crawl.room // (len(cells) - position)) if crawl.ownership.forgets_hosts else sys.maxsize
+            for host_id, host, address, requests in cell.frontier.hosts_with_work(or_requests=crawl.keeps_fresh):
+                if room <= 0:
+                    crawl.await_turn(cell.number, host, host_id)
+                    continue
+                room -= 1
+                if not was_clean:
+                    schedule.politeness.delay_after_crash([(host, address)], now)
+                crawl.load_host(StoredHost(cell.number, host_id, host, address, requests), schedule)
 
 
 def _retry_seeds(crawl: Crawl, now_s: float) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from teia.crawler.commit import CommitGroup
 from teia.crawler.running_collection import REFILLS_PER_GROUP, Crawl, CrawlState
+from teia.frontier.queue.waiting_hosts import HostsOnDisk
 from tests.contract.test_ownership import Owned, one_machine
 from tests.crawler.offline import offline_crawl
 
@@ -27,7 +28,7 @@ def test_hosts_whose_buffers_a_failed_group_should_have_filled_still_need_a_refi
     crawl.state = CrawlState.RUNNING
     crawl._group, crawl._rereads_buffers, crawl._must_reevaluate, crawl.keeps_fresh = CommitGroup(), False, False, False
     crawl._low_buffers = dict.fromkeys(queues)  # type: ignore[assignment]
-    crawl.compiled = None  # type: ignore[assignment]
+    crawl.compiled, crawl._on_disk = None, HostsOnDisk()  # type: ignore[assignment]
     first = [order[0] for order in crawl.take_group(1.0, 0.0).refills]
     again = [order[0] for order in crawl.take_group(2.0, 0.0).refills]
     assert first == again == queues[:REFILLS_PER_GROUP]

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
-from teia.crawler.running_collection import Crawl, HostSet
+from teia.crawler.running_collection import Crawl
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.schedule import HostQueue
+from teia.frontier.queue.waiting_hosts import HostSet
 from teia.lab.server.witness import early_requests
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
+from tests.crawler.offline import offline_crawl
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots, text_of
 
 HUB_PAGES, HOSTS_PER_PAGE = 12, 10
@@ -127,6 +129,18 @@ def test_a_set_of_hosts_counts_each_once() -> None:
     assert [hosts.add(cell, number) for cell, number in [(0, 1), (1, 1), (0, 1), (0, 9_000), (0, 8), (0, 9_000)]] == [
         True, True, False, True, True, False,
     ]  # fmt: skip
+
+
+def test_the_ledger_gets_delays_and_no_places_without_one(tmp_path: Path) -> None:
+    with offline_crawl({}, tmp_path, "http://a.test/") as offline:
+        crawl, now = offline.crawl, offline.clock.ticks_s()
+        free, delayed = DelayTarget("free.test", ready_at=now), DelayTarget("slow.test", ready_at=now, last_delay_s=5.0)
+        later = DelayTarget("later.test", ready_at=now + 9)
+        shared = DelayTarget("1.1.1.1", ready_at=now, known_sites=30)
+        for each in (free, delayed, later):
+            crawl.note_delay(each, shared)
+        names = [entry.name for entry in crawl.take_group(now, offline.clock.now_s()).delays]
+        assert sorted(names) == ["1.1.1.1", "later.test", "slow.test"]
 
 
 def _port(request: WorldRequest) -> bytes:

@@ -173,11 +173,23 @@ def assert_whole(data: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("kills", [pytest.param(40, id="40"), pytest.param(1000, id="1000", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("kills", "hosts_in_memory"),
+    [
+        pytest.param(40, 20_000, id="40"),
+        pytest.param(10, 4, id="10, most hosts wait on disk"),
+        pytest.param(1000, 20_000, id="1000", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.timeout(7200)
 def test_kills_lose_nothing_and_repeat_only_what_was_under_way(
-    tmp_path: Path, kills: int, record_property: Callable[[str, object], None]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kills: int,
+    hosts_in_memory: int,
+    record_property: Callable[[str, object], None],
 ) -> None:
+    monkeypatch.setenv("TEIA_LIMITS_HOSTS_IN_MEMORY", str(hosts_in_memory))
     seed = int(os.environ.get("KILL_SEED") or 20261115)
     print(f"KILL_SEED={seed}")
     spec = SPEC.replace("pages = 1000", f"pages = {PAGES_PER_KILL * kills}")

@@ -111,6 +111,7 @@ class FrontierCell(CellConnection):
             self.close()
             raise ClusterError(f"{path} belongs to a cluster; only `teia node` may change it")
         self._host_ids: dict[str, int] = {}
+        self._new_robots: dict[tuple[int, int, str], tuple[float, str, int, bytes]] = {}
         self.new_hosts: set[int] = set()
         """Some of the hosts that this connection has added and that have not been requested: no row is about them."""
         self.watch: TrapFilter | None = None
@@ -196,6 +197,7 @@ class FrontierCell(CellConnection):
                 choose_format(self.db, self.journal)
             self.db.execute("BEGIN IMMEDIATE")
             yield self
+            self._write_robots()
             self.write_links()
             # Counters belong to the transaction: after a crash they agree with the rows.
             if self.journal is None:
@@ -218,6 +220,7 @@ class FrontierCell(CellConnection):
             self._host_ids.clear()
             self.new_hosts.clear()
             self.new_links.clear()
+            self._new_robots.clear()
             if self.watch is not None:
                 self.watch.forget()
             if self.db.in_transaction:
@@ -265,13 +268,24 @@ class FrontierCell(CellConnection):
         self._host_ids[host] = host_id
         return host_id
 
-    def hosts_with_work(self) -> list[tuple[int, str, str, int]]:
-        """Return (host id, name, last address, requests so far) of every host that has URLs to fetch."""
+    def hosts_with_work(self, *, or_requests: bool = False) -> Iterator[tuple[int, str, str, int]]:
+        """Yield (host id, name, last address, requests so far) of every host that has URLs to fetch, by number.
+
+        With `or_requests` also those that were requested. The cell must not be written meanwhile.
+        """
         sql = """
             SELECT h.host_id, h.name, h.address, h.requests FROM hosts AS h
-            WHERE EXISTS (SELECT 1 FROM queue AS q WHERE q.slot = h.slot AND q.host_id = h.host_id AND q.lane < ?)
+            WHERE (h.requests AND ?)
+                OR EXISTS (SELECT 1 FROM queue AS q WHERE q.slot = h.slot AND q.host_id = h.host_id AND q.lane < ?)
+            ORDER BY h.host_id
         """
-        return self.db.execute(sql, (LANE_REFRESH,)).fetchall()
+        yield from self.db.execute(sql, (or_requests, LANE_REFRESH))
+
+    def read_hosts(self, host_ids: Sequence[int]) -> list[tuple[int, str, str, int]]:
+        """Return (host id, name, last address, requests so far) of hosts; those that are unknown are left out."""
+        marks = ", ".join("?" * len(host_ids))
+        sql = f"SELECT host_id, name, address, requests FROM hosts WHERE host_id IN ({marks})"  # noqa: S608  # only marks
+        return self.db.execute(sql, host_ids).fetchall()
 
     def count_requests(self, requests: Iterable[tuple[int, int, str, float]]) -> None:
         """Add requests, (host id, bytes received, address, response time), to their hosts; inside a transaction."""
@@ -294,10 +308,8 @@ class FrontierCell(CellConnection):
         self, host_id: int, host: str, origin: str, now_s: float, outcome: str, status: int, body: bytes
     ) -> None:
         """Store an origin's answer for robots.txt, so that a restart need not fetch it again; inside a transaction."""
-        self.db.execute(
-            "INSERT OR REPLACE INTO robots VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (slot_of(site_of(host)), host_id, origin, now_s, outcome, status, body),
-        )
+        # Written together at the end of the transaction: a broad crawl stores one for every host.
+        self._new_robots[slot_of(site_of(host)), host_id, origin] = (now_s, outcome, status, body)
         self.new_hosts.discard(host_id)
 
     def robots_of(self, host_id: int, host: str) -> list[tuple[str, float, str, int, bytes]]:
@@ -593,6 +605,12 @@ class FrontierCell(CellConnection):
         self._leave_queue(slot, host_id, key, lane=lane, rank=rank)
         sql = "UPDATE urls SET state = ?, outcome = ? WHERE slot = ? AND host_id = ? AND key = ?"
         self.db.execute(sql, (STATE_EXCLUDED, outcome, slot, host_id, key))
+
+    def _write_robots(self) -> None:
+        if self._new_robots:
+            rows = [(*key, *self._new_robots[key]) for key in sorted(self._new_robots)]
+            self.db.executemany("INSERT OR REPLACE INTO robots VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            self._new_robots.clear()
 
     def write_links(self) -> None:
         """Write the rows of `new_links`, in their order on disk (see `_number_and_sort`)."""

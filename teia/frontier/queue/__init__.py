@@ -9,4 +9,5 @@ tunnels           pages that lead to the topic without being on it
 retry             the next state of a URL after an outcome
 host_rules        an operator's rules for single hosts
 shared_addresses  addresses that many sites share
+waiting_hosts     hosts that wait on disk for room in memory
 """

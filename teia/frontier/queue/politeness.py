@@ -98,6 +98,7 @@ class Politeness:
     _held_addresses: WeakValueDictionary[str, DelayTarget] = field(default_factory=WeakValueDictionary)
 
     _delays_s: Mapping[str, float] = field(init=False)
+    _crashed_at: float | None = None
 
     def __post_init__(self) -> None:
         self.networks = Networks(self.courtesy.cdn_nets)
@@ -122,6 +123,8 @@ class Politeness:
             # A forgotten target that a queue still references must come back as the same object.
             target = self._held_servers.get(host) or DelayTarget(host)
             self.servers[host] = self._held_servers[host] = target
+            if self._crashed_at is not None:
+                self._delay_from(target, self._crashed_at, self.delay_s(target))
         return target
 
     def address(self, address: str) -> DelayTarget:
@@ -129,6 +132,9 @@ class Politeness:
         if target is None:
             target = self._held_addresses.get(address) or DelayTarget(address)
             self.addresses[address] = self._held_addresses[address] = target
+            if self._crashed_at is not None:
+                longest_s = self.courtesy.delay_s * max(1.0, self.courtesy.small_site_factor)
+                self._delay_from(target, self._crashed_at, longest_s)
         return target
 
     def begin_request(self, server: DelayTarget, address: DelayTarget) -> None:
@@ -220,6 +226,13 @@ class Politeness:
             self._delay_from(server, now, self.delay_s(server))
             if address:
                 self._delay_from(self.address(address), now, max(self._own_delay_s(server), self.courtesy.delay_s))
+
+    def delay_all_after_crash(self, now: float) -> None:
+        """Make every server and address wait its full delay from now, also those that become known later.
+
+        There are hosts on disk that may have been requested just before a crash, and too many to have them in memory.
+        """
+        self._crashed_at = now
 
     @staticmethod
     def _delay_from(target: DelayTarget, now: float, delay_s: float) -> None:

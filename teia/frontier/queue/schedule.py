@@ -60,7 +60,8 @@ class HostQueue:
     of it (A7). `ready_key` is its key in a heap of `HostSchedule`, while it is in one. `soft404_probe` is the answer to
     URLs that do not exist, once `is_probed`; before, `repeats` counts pages in a row that equal the one before.
     `identity` is the comparison of answers to two User-Agents (T9). `users` counts its visits that are under way or not
-    committed, and the times at which it is looked at again; a host that has none of them may leave memory.
+    committed, and the times at which it is looked at again; a host that has none of them may leave memory. It came
+    into memory at `came_at`.
     `comes_first`: its last request was for its robots.txt, so that the connection is kept for its next one.
     """
 
@@ -95,6 +96,7 @@ class HostQueue:
     last_simhash: int = 0
     identity: IdentityCheck | None = None
     users: int = 0
+    came_at: float = 0.0
     comes_first: bool = False
 
     @property
@@ -211,7 +213,9 @@ class HostSchedule:
         if not target.is_free(now, self._per_host):
             self._set_timer(target)
             return
-        line = self._lines[target]
+        line = self._lines.get(target)
+        if line is None:
+            return  # its hosts were withdrawn
         queue = line[0]
         if queue.order.by_age:
             others = (each for each in line if each.collection == queue.collection and each.head is not None)
@@ -263,6 +267,29 @@ class HostSchedule:
     def _make_idle(self, queue: HostQueue) -> None:
         self._release(queue)
         queue.state = HostState.IDLE
+
+    def withdraw(self, queues: Collection[HostQueue]) -> list[HostQueue]:
+        """Make hosts idle that wait in a line or until a time of their own; return these. Others stay as they are."""
+        wanted = {queue for queue in queues if queue.state is HostState.WAITING}
+        withdrawn: list[HostQueue] = []
+        targets = {queue.server for queue in wanted} | {self._address(queue) for queue in wanted if queue.address}
+        for target in targets & self._lines.keys():
+            stay: list[HostQueue] = []
+            for queue in self._lines[target]:
+                (withdrawn if queue in wanted else stay).append(queue)
+            if stay:
+                self._lines[target] = stay
+            else:
+                del self._lines[target]
+        if any(queue.hold_until for queue in wanted):
+            held = {each[2] for each in self._timers if isinstance(each[2], HostQueue) and each[2] in wanted}
+            self._timers = [each for each in self._timers if each[2] not in held]
+            heapq.heapify(self._timers)
+            withdrawn += [queue for queue in wanted if queue in held]
+        for queue in withdrawn:
+            self._make_idle(queue)
+            queue.called_at = ()
+        return withdrawn
 
     # -- the next host -------------------------------------------------------------------------------------
 

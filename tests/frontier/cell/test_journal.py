@@ -123,7 +123,7 @@ def test_a_transaction_that_wrote_nothing_publishes_nothing(tmp_path: Path) -> N
     journal = MemoryJournal()
     cell = FrontierCell(tmp_path / "a", journal=journal)
     with cell.transaction():
-        cell.hosts_with_work()
+        list(cell.hosts_with_work())
     assert journal.changes == []
     with suppress(ValueError), cell.transaction():
         cell.add_links([found("/x")], 1.0)

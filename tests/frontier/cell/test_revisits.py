@@ -75,7 +75,7 @@ def test_a_page_that_is_kept_fresh_is_done_and_not_queued(cell: FrontierCell) ->
 def test_a_crawl_that_keeps_nothing_fresh_does_not_see_the_lane(cell: FrontierCell) -> None:
     appoint(cell, 1, NOW_S - DAY_S)
     assert items(cell) == []
-    assert cell.hosts_with_work() == []
+    assert list(cell.hosts_with_work()) == []
     assert cell.next_due_s(cell.host_id(HOST, NOW_S), HOST) is None
 
 

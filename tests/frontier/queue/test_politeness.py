@@ -208,6 +208,20 @@ def test_after_a_crash_a_crawl_delay_read_from_disk_lengthens_the_delay() -> Non
     assert politeness.server("a").ready_at == 160
 
 
+def test_after_a_crash_places_that_become_known_later_wait_as_long() -> None:
+    """Hosts that wait on disk may have been requested just before the crash."""
+    politeness = Politeness(CourtesySettings(delay_s=5.0, response_factor=0.0, small_site_factor=3.0))
+    politeness.server("known").ready_at = 4_000
+    politeness.delay_all_after_crash(now=100)
+    assert politeness.server("a").ready_at == 115
+    assert politeness.address("1.1.1.1").ready_at == 115
+    assert politeness.server("known").ready_at == 4_000
+    politeness.apply_crawl_delay(politeness.server("a"), 60)
+    assert politeness.server("a").ready_at == 160
+    politeness.forget_expired(now=2_000)
+    assert politeness.server("b").is_free(2_000, 1), "long after the crash it is over"
+
+
 def test_after_a_crash_no_recorded_delay_is_shortened() -> None:
     politeness = polite(delay_s=5)
     politeness.server("a").ready_at = 4_000

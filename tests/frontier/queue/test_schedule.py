@@ -330,6 +330,51 @@ def test_hold_set_while_in_line_is_kept() -> None:
 # ---- given back -----------------------------------------------------------------------------------------------------
 
 
+def test_withdrawn_hosts_leave_all_lines_and_the_others_take_their_turns() -> None:
+    schedule = make_schedule(delay_s=5)
+    first = add(schedule, "a", 1, address="1.1.1.1")
+    assert start_next(schedule, 100) is first
+    here = [add(schedule, host, 10 + number, address="1.1.1.1") for number, host in enumerate("bcd")]
+    answer(schedule, first, 101)
+    gone = schedule.withdraw([here[0], here[2]])
+    assert {queue.host for queue in gone} == {"b", "d"}
+    assert all(queue.state is HostState.IDLE for queue in gone)
+    assert started_hosts(schedule, 106) == ["c"]
+    schedule.wake(here[0])
+    answer(schedule, here[1], 107)
+    assert started_hosts(schedule, 112) == ["b"]
+
+
+def test_the_only_host_of_a_line_is_withdrawn_and_its_timer_ends_in_nothing() -> None:
+    schedule = make_schedule(delay_s=5)
+    queue = add(schedule, "a", 1, 2, address="1.1.1.1")
+    assert start_next(schedule, 100) is queue
+    answer(schedule, queue, 101)
+    assert schedule.withdraw([queue]) == [queue]
+    assert started_hosts(schedule, 200) == []
+    schedule.wake(queue)
+    assert started_hosts(schedule, 200) == ["a"]
+
+
+def test_a_host_held_until_a_time_is_withdrawn() -> None:
+    schedule = make_schedule()
+    queue = add(schedule, "a", 1, 2)
+    assert start_next(schedule, 100) is queue
+    queue.hold_until = 900.0
+    answer(schedule, queue, 101)
+    assert queue.state is HostState.WAITING
+    assert schedule.withdraw([queue]) == [queue]
+    assert started_hosts(schedule, 1_000) == []
+
+
+def test_hosts_on_their_way_to_a_request_are_not_withdrawn() -> None:
+    schedule = make_schedule()
+    queue = add(schedule, "a", 1)
+    assert schedule.next_host(100) is queue
+    assert schedule.withdraw([queue]) == []
+    assert queue.state is HostState.WAITING
+
+
 def test_host_given_back_is_in_line_again() -> None:
     schedule = make_schedule()
     queue = add(schedule, "a", 1)
