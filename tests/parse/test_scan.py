@@ -71,6 +71,12 @@ def test_an_ordinary_page_needs_no_tree() -> None:
     assert "tree" not in document.__dict__
 
 
+def test_an_anchor_without_a_reference_is_not_counted_where_a_base_is() -> None:
+    """The tree took it for a link to the base."""
+    assert compare(b"<a alt=pic><base href=/base/>")
+    assert through_a_tree(b"<a>x</a><a href=''>y</a><base href=/base/>", ParseOptions()).anchor_count == 1
+
+
 def test_users_can_still_request_the_tree() -> None:
     document = Document(URL, HEAD, b"<p>text", ParseOptions())
     read_html(document)

@@ -82,6 +82,9 @@ class LinkCollector:
         Half the anchors of a long page lead to places in it, and most of the others repeat a link of it.
         """
         reference = anchor.getattr("href", "")
+        # An anchor without `href` leads nowhere; an empty one leads to the base.
+        if not reference and not anchor.hasattr("href"):
+            return
         # With a `<base>` even `#top` leads to another page.
         if reference[:1] == "#" and not self.has_base:
             return
@@ -93,9 +96,8 @@ class LinkCollector:
         # An endorsed link with a text cannot become better.
         if known is not None and known.text and not known.nofollow:
             return
-        if reference or anchor.hasattr("href"):
-            text = self._anchor_text(anchor) or one_line(extract.pictured(anchor), MAX_ANCHOR_CHARS)
-            self.add_anchor(url, known, text, anchor.getattr("rel", ""))
+        text = self._anchor_text(anchor) or one_line(extract.pictured(anchor), MAX_ANCHOR_CHARS)
+        self.add_anchor(url, known, text, anchor.getattr("rel", ""))
 
     def _anchor_text(self, anchor: Element) -> str:
         if self.chars_left <= 0:
