@@ -32,6 +32,9 @@ from tests.waiting import until
 from .labs import Lab, crawl, crawl_command, running_lab
 
 DELAY_S = 0.15
+SLOW_DELAY_S = 0.6
+"""For a crawl that has to last until the disk was full several times, also where `teia status` takes seconds."""
+
 FLAGS = ("--delay", str(DELAY_S), "--cells", "2", "--no-index")
 SPEC = """
 seed = 13
@@ -171,15 +174,15 @@ def requests_stop(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("low_water", "pages", "times"),
+    ("low_water", "pages", "times", "delay_s"),
     [
-        pytest.param("0", 160, 1, id="to the last byte"),
-        pytest.param("0", 300, 3, id="again and again", marks=pytest.mark.slow),
-        pytest.param(str(2**31), 300, 2, id="before it is full", marks=pytest.mark.slow),
+        pytest.param("0", 160, 1, DELAY_S, id="to the last byte"),
+        pytest.param("0", 300, 3, SLOW_DELAY_S, id="again and again", marks=pytest.mark.slow),
+        pytest.param(str(2**31), 300, 2, SLOW_DELAY_S, id="before it is full", marks=pytest.mark.slow),
     ],
 )
 def test_a_crawl_waits_for_room_and_ends_like_one_that_never_had_to(
-    tmp_path: Path, low_water: str, pages: int, times: int
+    tmp_path: Path, low_water: str, pages: int, times: int, delay_s: float
 ) -> None:
     """RELIABILITY 48. Without a low-water mark the commit itself runs into the end of the disk."""
     environ = {"TEIA_LIMITS_DISK_FREE_BYTES": low_water}
@@ -187,7 +190,7 @@ def test_a_crawl_waits_for_room_and_ends_like_one_that_never_had_to(
     with running_lab(tmp_path, spec, 87) as lab, small_disk(tmp_path, "size=24m") as disk:
         crawl(lab, tmp_path / "calm", *FLAGS)
         calm = len(lab.settled_entries())
-        with crawling_on(disk, lab, **environ) as process:
+        with crawling_on(disk, lab, "--delay", str(delay_s), **environ) as process:
             for _ in range(times):
                 wait_for_requests(lab, 25)
                 disk.fill()
@@ -205,7 +208,7 @@ def test_a_crawl_waits_for_room_and_ends_like_one_that_never_had_to(
         data = disk.copy()
     assert pages_of(data) == pages_of(tmp_path / "calm")
     assert assert_all_that_is_done_is_stored(data) > pages / 2
-    assert early_requests(entries, DELAY_S, lambda entry: entry.host) == []
+    assert early_requests(entries, delay_s, lambda entry: entry.host) == []
 
 
 def wait_for_requests(lab: Lab, more: int) -> None:
