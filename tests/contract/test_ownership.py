@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from teia.cluster.cells.site_homes import long_delays
 from teia.cluster.crawl.commit import CellExchange, ClusterCells
 from teia.cluster.crawl.ownership import NodeOwnership
 from teia.config.sections import CourtesySettings
@@ -18,6 +19,7 @@ from teia.crawler.running_collection import REFILL_PAUSE_S
 from teia.crawler.visit import ActiveVisit
 from teia.errors import StoreError
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
+from teia.frontier.queue.ledger import DelayEntry
 from teia.frontier.queue.politeness import DelayTarget, Politeness
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.records import Fetched
@@ -200,3 +202,21 @@ def test_seeds_are_committed_once(owned: Owned) -> None:
     for _ in range(2):
         owned.crawl.committer.commit(CommitGroup(seeds=list(seeds)))
     assert sum(cell.frontier.known for cell in owned.crawl.committer.cells) == known + 1
+
+
+# ---- delays for the next owner --------------------------------------------------------------------------------------
+
+
+def test_a_retry_after_is_in_the_cell_also_if_its_visit_is_committed_later(tmp_path: Path) -> None:
+    """The answer came before a commit and was read after it: the cell's next owner requested the host at once."""
+    with offline_crawl(WEB, tmp_path, "http://a.test/") as offline:
+        owned = Owned(offline, node)
+        assert isinstance(owned.ownership, NodeOwnership)
+        exchange, until_s = owned.ownership.exchange, offline.clock.now_s() + 120.0
+        cell, visits = exchange.cell_of("a.test"), [owned.visit()]
+        assert cell is not None
+        exchange.start(CommitGroup([], delays=[DelayEntry("server", "a.test", until_s, 120.0)]))
+        exchange.start(CommitGroup(visits))
+        with cell.frontier.transaction():
+            exchange.leave_cell(cell, visits)
+        assert long_delays(cell.frontier, offline.clock.now_s()) == {"a.test": until_s}

@@ -135,6 +135,10 @@ class CellExchange:
         self.usual_delay_s = 0.0
         """Usual delay; longer delays are written into the cell, for its next owner."""
         self._delays: dict[str, DelayEntry] = {}
+        """Longer delays that are not in a cell yet, by host.
+
+        A delay comes with the answer, its visit when the answer is read, often in a later group.
+        """
 
     def last_merged(self, cell: int) -> int:
         """Return the last message of other cells that a cell has merged."""
@@ -177,7 +181,7 @@ class CellExchange:
     def start(self, group: CommitGroup) -> None:
         """Leave out everything that belongs to a lost cell, merge messages, and forward seeds of other nodes."""
         self._leave_out_lost(group)
-        self._delays = {entry.name: entry for entry in group.delays if entry.kind == "server"}
+        self._note_delays(group.delays)
         if not self._committer.is_winding_up:  # else the cells' next owner merges it
             self._merge_received({visit.queue.cell for visit in group.visits}, group.result)
         self._forward_seeds(group)
@@ -187,13 +191,14 @@ class CellExchange:
 
     def leave_cell(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
         """Write longer delays and the number of pages to the cell: its next owner does not have this node's ledger."""
-        delays = {name: self._delays[name] for visit in visits if (name := visit.queue.server.name) in self._delays}
-        rows = {DELAY + name: entry.ready_at_s for name, entry in delays.items() if entry.delay_s > self.usual_delay_s}
+        rows = {DELAY + name: self._delays[name].ready_at_s for name in self._delayed_in(cell)}
         pages = sum(is_stored(visit) for visit in visits)
         cell.frontier.set_meta(rows | ({STORED: self.stored[cell.number] + pages} if pages else {}))
 
     def finish_cell(self, cell: Cell, visits: Sequence[ActiveVisit], result: CommitResult) -> None:
         result.new_urls -= self._moved_urls
+        for name in self._delayed_in(cell):
+            del self._delays[name]
         self._store_signals()
         self._note_arrival(cell)
         self.stored[cell.number] += sum(is_stored(visit) for visit in visits)
@@ -228,6 +233,18 @@ class CellExchange:
         return True
 
     # -- parts of these steps ------------------------------------------------------------------------------
+
+    def _note_delays(self, entries: Iterable[DelayEntry]) -> None:
+        """Keep longer delays until their cell is written; forget those that are over."""
+        now_s = self._clock.now_s()
+        self._delays = {name: entry for name, entry in self._delays.items() if entry.ready_at_s > now_s}
+        self._delays |= {
+            entry.name: entry for entry in entries if entry.kind == "server" and entry.delay_s > self.usual_delay_s
+        }
+
+    def _delayed_in(self, cell: Cell) -> list[str]:
+        """Return the hosts of a cell whose longer delays are not in it yet."""
+        return [name for name in self._delays if self.homes.cell_number(name) == cell.number]
 
     def _forget_hosts(self, cell: int, names: Collection[str] | None = None) -> None:
         if self._committer.refresh is not None:
