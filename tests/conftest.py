@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out the tests that start processes or take long")
     workers.add_option(parser)
-    parser.addoption("--figures", action="store_true", help="print the ten figures of reliability with their targets")
+    parser.addoption("--figures", action="store_true", help="save the ten figures of reliability, and print all")
     parser.addoption("--write-durations", action="store_true", help="write tests/durations.txt anew")
 
 
@@ -143,7 +144,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if terminalreporter.config.getoption("--figures"):
         terminalreporter.section("figures of reliability (docs/security.md)")
         reports = [each for name in ("passed", "failed") for each in terminalreporter.stats.get(name, [])]
-        for line in figures.table(reports):
+        measured = figures.with_reports(figures.load(), reports, f"{datetime.now(UTC):%Y-%m-%d}")
+        figures.save(measured)
+        for line in figures.table(measured):
             terminalreporter.write_line(line)
     for line in quick.took_long(terminalreporter.stats.get("passed", [])):
         terminalreporter.write_line(f"long for --quick, mark it heavy: {line}")

@@ -1,15 +1,20 @@
 """The ten figures of reliability, with their targets: printed as one table after `scripts/test --full`.
 
 A test reports what it has measured with `record_property("figure 3", "132,240 combinations: 0 forbidden connections")`.
-A leading number is added up over the tests that say the same of a figure. Figures without a report were not measured in
-the run, and the table says so.
+A leading number is added up over the tests that say the same of a figure on the same day.
+
+All of them take hours, so that they are seldom measured in one run: each run with `--figures` saves what it has measured in
+bench/results/figures.json, with its day, in the place of what the same test said before. The table shows all of it, and
+which figures were never measured.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,23 +30,55 @@ TARGETS = {
     9: "200 schedules of faults on 3-5 nodes: 0 double commits, 0 lost URLs, take-over <= 2 leases",
     10: "10^6 records under faults: 100% readable with matching digests, index rebuilt identical",
 }
+SAVED = Path(__file__).resolve().parents[1] / "bench" / "results" / "figures.json"
 _NUMBER = re.compile(r"([\d,]+) (.*)")
 
+Measured = dict[str, dict[str, dict[str, Any]]]
+"""For each figure and test: what it `said`, in lines, on which `day`, and whether it has `passed`."""
 
-def table(reports: Iterable[pytest.TestReport]) -> Iterator[str]:
-    """Yield the lines of the table: each figure with its target, and what this run has measured."""
-    measured: dict[int, dict[str, int | None]] = defaultdict(dict)
-    failed: set[int] = set()
+
+def load() -> Measured:
+    """Return what earlier runs have measured."""
+    saved: Measured = json.loads(SAVED.read_text("utf-8")) if SAVED.exists() else {}
+    return saved
+
+
+def save(measured: Measured) -> None:
+    text = json.dumps(measured, indent=1, ensure_ascii=False, sort_keys=True)
+    SAVED.write_text(text + "\n", "utf-8")
+
+
+def with_reports(earlier: Measured, reports: Iterable[pytest.TestReport], day: str) -> Measured:
+    """Return what is known with the reports of a run; a test that failed before it could say anything has failed."""
+    measured = {figure: dict(tests) for figure, tests in earlier.items()}
     for report in reports:
+        said: dict[str, list[str]] = {figure: [] for figure, tests in earlier.items() if report.nodeid in tests}
         for name, value in report.user_properties:
             if name.startswith("figure "):
-                number, match = int(name.removeprefix("figure ")), _NUMBER.fullmatch(str(value))
-                what, count = (match[2], int(match[1].replace(",", ""))) if match else (str(value), None)
-                before = measured[number].get(what)
-                measured[number][what] = None if count is None else count + (before or 0)
-                failed |= {number} if report.failed else set()
+                said.setdefault(name, []).append(str(value))
+        for figure, lines in said.items():
+            before = measured.setdefault(figure, {}).pop(report.nodeid, {"said": []})
+            if lines or report.failed:
+                found = {"said": lines or before["said"], "day": day, "passed": report.passed}
+                measured[figure][report.nodeid] = found
+    return measured
+
+
+def table(measured: Measured) -> Iterator[str]:
+    """Yield the lines of the table: each figure with its target, and what was measured on which day."""
     for number, target in TARGETS.items():
         yield f"{number:>2}  target    {target}"
-        found = [what if count is None else f"{count:,} {what}" for what, count in measured[number].items()]
-        for line in found or ["not measured in this run"]:
-            yield f"    {'FAILED  ' if number in failed else 'measured' if found else '        '}  {line}"
+        lines = list(_lines(measured.get(f"figure {number}", {}).values()))
+        yield from lines or ["    not measured"]
+
+
+def _lines(tests: Iterable[dict[str, Any]]) -> Iterator[str]:
+    counts: dict[tuple[str, bool, str], int | None] = {}
+    for test in tests:
+        for said in test["said"]:
+            match = _NUMBER.fullmatch(said)
+            what, count = (match[2], int(match[1].replace(",", ""))) if match else (said, None)
+            key = test["day"], test["passed"], what
+            counts[key] = None if count is None else count + (counts.get(key) or 0)
+    for (day, passed, what), count in sorted(counts.items(), key=lambda item: item[0]):
+        yield f"    {'measured' if passed else 'FAILED  '}  {day}  {what if count is None else f'{count:,} {what}'}"
