@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import astuple
 
-from teia.clock import Clock
+from teia.clock import Clock, real_clock
 from teia.crawler.agent_log import AgentLog
 from teia.crawler.child.messages import FoundLink, HostLinks, in_columns
 from teia.crawler.compiled_settings import CompiledSettings
@@ -83,6 +83,10 @@ FORGET_EVERY_S = 600.0
 
 REEVALUATE_S = 0.05
 """Time that one commit may spend on URLs that were evaluated by earlier settings."""
+
+REFILL_S = 0.25
+"""Time that one commit may spend on filling buffers: after a restart every host needs some hundred URLs. The first
+requests go out before all of them are read."""
 
 RobotsRow = tuple[str, float, str, int, bytes]
 """(origin, time of the request, outcome, status, body)."""
@@ -323,8 +327,11 @@ class Committer:
         result.has_shorter_paths = any(shorter_paths.pending(cell.frontier, 1) for cell in self._with_shorter_paths())
         result.loaded = [] if self.is_winding_up else list(self._load_hosts(group.loads))
         result.refilled.clear()  # those of a failed try; a buffer that is filled twice seems to have no more URLs
+        clock = real_clock(self._clock)
+        refill_until = clock.ticks_s() + REFILL_S
         for queue, limit, skip in self._due_refills(group):
-            if self.is_winding_up:
+            # At least one, however long it takes. Buffers that are left come first in the next commit.
+            if self.is_winding_up or (result.refilled and clock.ticks_s() >= refill_until):
                 break
             if not queue.knows_robots:
                 self._load_host(queue, result)

@@ -888,6 +888,11 @@ class Crawl:
             if visit.queue in self._held_back or self.keeps_fresh:
                 self._held_back.discard(visit.queue)
                 self._check_now(visit.queue)
+        refilled = {queue for queue, _, _ in result.refilled}
+        left = [order[0] for order in self._group.refills if order[0] not in refilled]
+        if left:  # the commit had no time for them
+            self._low_buffers = dict.fromkeys(left) | self._low_buffers
+            self._is_short_of_urls = True
         self._group = None
         self._note_evaluation(result)
         self._release_held(schedule)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from teia.crawler.commit import CommitGroup
+from teia.crawler.commit import REFILL_S, CommitGroup
 from teia.crawler.running_collection import REFILLS_PER_GROUP, Crawl, CrawlState
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.waiting_hosts import HostsOnDisk
 from tests.contract.test_ownership import Owned, one_machine
 from tests.crawler.offline import offline_crawl
@@ -59,3 +62,25 @@ def test_a_buffer_is_filled_once_by_a_commit_so_that_its_host_keeps_its_other_ur
         crawl.apply_commit(crawl.committer.commit(group), owned.schedule, offline.clock)
         assert 0 < len(owned.queue.buffer) < 40
         assert not owned.queue.exhausted, "it has more URLs on disk"
+
+
+def test_buffers_that_a_commit_has_no_time_to_fill_come_first_in_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restart with a million URLs the first request waited four seconds until 512 buffers were full."""
+    hosts = [f"{letter}.test" for letter in "abcde"]
+    with offline_crawl({}, tmp_path, "http://a.test/") as offline:
+        owned, crawl, clock = Owned(offline, one_machine), offline.crawl, offline.clock
+        crawl._low_buffers = {crawl.host_queue(host, 1, owned.schedule): None for host in hosts}
+
+        def refill_slowly(*_: Any) -> tuple[list[QueuedUrl], None]:
+            asyncio.run(clock.advance(0.6 * REFILL_S))
+            return [], None
+
+        monkeypatch.setattr(crawl.committer, "_refill", refill_slowly)
+        filled = []
+        while crawl._low_buffers:
+            result = crawl.committer.commit(crawl.take_group(owned.now, 0.0))
+            filled.append([queue.host for queue, _, _ in result.refilled])
+            crawl.apply_commit(result, owned.schedule, clock)
+        assert filled == [hosts[:2], hosts[2:4], hosts[4:]]

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -18,11 +18,14 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]  # it ships no types
 
 from teia.crawler.fetch_rows import fetch_log
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
 from teia.lab.server.witness import early_requests
 from teia.store.archive import committed_files
 from teia.store.audit import audit_archive
 from teia.store.root import open_root
 from teia.transfer.read_all import committed_archive, known_urls
+from teia.urls import cell_of, host_of, key_of, site_of, slot_of
 from tests.waiting import until
 
 from .labs import Lab, crawl, crawling, kill_group, log_text, running_lab
@@ -124,6 +127,21 @@ class ArchiveWatch:
                 self.audited[folder.number, path.name] = offset
 
 
+def add_urls(data: Path, hosts: list[str], number: int) -> None:
+    """Let a collection know so many URLs more, the same number of each host, as links of its pages would."""
+    collection = open_root(data).collection("main")
+    of_cell: dict[int, list[str]] = {}
+    for host in hosts:
+        of_cell.setdefault(cell_of(slot_of(site_of(host)), collection.starts()), []).append(host)
+    for folder in collection.cells():
+        with closing(FrontierCell(folder.frontier)) as cell:
+            for host in of_cell.get(folder.number, []):
+                tails = [f"/acervo/{page}.html" for page in range(number // len(hosts))]
+                with cell.transaction():
+                    found = [FoundUrl(host, key_of(f"http://{host}{tail}"), tail, 3) for tail in tails]
+                    cell.add_links(found, time.time())
+
+
 def wait_for_request(lab: Lab, process: subprocess.Popen[bytes], asked_before: int) -> bool:
     """Wait until the crawl has sent something; False if it ended by itself."""
     until(lambda: process.poll() is not None or lab.requests() > asked_before, "the crawl sends something")
@@ -212,3 +230,27 @@ def test_kills_lose_nothing_and_repeat_only_what_was_under_way(
     assert_whole(tmp_path / "killed")
     assert early_requests(entries, DELAY_S, lambda entry: entry.host) == []
     assert early_requests(entries, DELAY_S, lambda entry: entry.address) == []
+
+
+BACK_WITHIN_S = 5.0
+
+
+@pytest.mark.slow
+def test_a_killed_crawl_of_a_million_urls_sends_requests_again_within_five_seconds(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    urls = 1_000_000
+    spec = SPEC.replace("hosts = 12", "hosts = 2000").replace("pages = 1000", "pages = 4000")
+    data = tmp_path / "data"
+    with running_lab(tmp_path / "lab", spec, 93, epoch=EPOCH, truth=True) as lab:
+        crawl(lab, data, *FLAGS, "--max-pages", "5")
+        add_urls(data, sorted({host_of(url) for url in lab.truth()}), urls)
+        with crawling(lab, data, *FLAGS) as process:
+            assert wait_for_request(lab, process, lab.requests()), log_text(data)
+            time.sleep(2.0)  # in the middle of its work
+        requests, began_s = len(lab.settled_entries()), time.monotonic()
+        with crawling(lab, data, *FLAGS) as process:
+            assert wait_for_request(lab, process, requests), log_text(data)
+            back_s = time.monotonic() - began_s
+    record_property("figure 1", f"{urls} URLs known: the first request {back_s:.1f} s after the start that follows a kill")
+    assert back_s <= BACK_WITHIN_S
