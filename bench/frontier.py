@@ -13,10 +13,10 @@ cells (--urls 10000000 --cells 4 --hosts 20000) take some minutes and 2 GB of di
 of the time. Their pages are full, so that the first links after them split more pages than links usually do. With
 `--folder` the cells stay there, and cells that are there already are used.
 
-Then the cells are opened again, as after a restart. `reopen_s` is the time until all hosts with work are in the
-schedule. `dispatch_us` is the cost of one request: its share of filling a host's buffer from the disk, and its place in
-the schedule; `refill_ms_p99` is the buffer alone. `--big-host N` gives one host N more URLs: `big_host_refill_ms` is
-its own buffer, the other figures are those of all other hosts.
+Then the cells are opened again, as after a restart. `reopen_s` is the time until the hosts with work are in the
+schedule, or wait on disk for their turn. `dispatch_us` is the cost of one request: its share of filling a host's buffer
+from the disk, and its place in the schedule; `refill_ms_p99` is the buffer alone. `--big-host N` gives one host N more
+URLs: `big_host_refill_ms` is its own buffer, the other figures are those of all other hosts.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ import sqlite3
 import sys
 import tempfile
 import time
+from array import array
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from teia.config.sections import CourtesySettings
+from teia.config.sections import CourtesySettings, LimitSettings
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.cell.schema import LANE_NEW, STATE_QUEUED
@@ -43,6 +44,7 @@ from teia.frontier.page_sums import forget_sums
 from teia.frontier.queue.order import TOP_SCORE, breadth
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
+from teia.frontier.queue.waiting_hosts import HostNumber, WaitingHosts
 from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of
 
 NEAR_HOSTS = 64
@@ -52,6 +54,9 @@ BIG_HOST = "www.enorme.test"
 BUFFER = 64
 SAMPLED = 2_000
 """Number of hosts whose buffers are filled."""
+
+HOSTS_IN_MEMORY = LimitSettings().hosts_in_memory
+"""Hosts with a queue after an opening; the others wait on disk, as in a crawl."""
 
 FIRST_MARK = 10_000
 MARKS_A_DECADE = 4
@@ -70,24 +75,23 @@ class Links:
 
     def __init__(self, hosts: int, known_share: float, seed: int, first_page: int = 0) -> None:
         self._chance = random.Random(seed)
-        self._hosts = [host_name(number) for number in range(hosts)]
-        self._pages = [first_page] * hosts
+        self._pages = array("I", [first_page]) * hosts
         self._known_share = known_share
 
     def batch(self, size: int) -> list[FoundUrl]:
-        near = self._chance.choices(range(len(self._hosts)), k=NEAR_HOSTS)
+        near = self._chance.choices(range(len(self._pages)), k=NEAR_HOSTS)
         return [self._link(near) for _ in range(size)]
 
     def _link(self, near: list[int]) -> FoundUrl:
         chance = self._chance
-        host = chance.choice(near) if chance.random() < NEAR_SHARE else chance.randrange(len(self._hosts))
+        host = chance.choice(near) if chance.random() < NEAR_SHARE else chance.randrange(len(self._pages))
         page = self._pages[host]
         if page and chance.random() < self._known_share:
             page = chance.randrange(page)
         else:
             self._pages[host] += 1
-        tail = tail_of(page)
-        return FoundUrl(self._hosts[host], key_of(f"http://{self._hosts[host]}{tail}"), tail, 2 + page % 5)
+        name, tail = host_name(host), tail_of(page)
+        return FoundUrl(name, key_of(f"http://{name}{tail}"), tail, 2 + page % 5)
 
 
 def by_cell(found: list[FoundUrl], starts: tuple[int, ...]) -> Iterator[tuple[int, list[FoundUrl]]]:
@@ -235,10 +239,16 @@ def reopen(paths: list[Path]) -> dict[str, object]:
     started_s = time.perf_counter()
     schedule = HostSchedule(Politeness(CourtesySettings(delay_s=0.0)), 1 << 30)
     queues: list[tuple[FrontierCell, HostQueue]] = []
+    waiting = WaitingHosts()
     with ExitStack() as stack:
         for number, path in enumerate(paths):
             cell = stack.enter_context(closing(FrontierCell(path)))
+            room = max(1, (HOSTS_IN_MEMORY - len(queues)) // (len(paths) - number))
             for host_id, host, _, _ in cell.hosts_with_work():
+                if room <= 0 and host != BIG_HOST:
+                    waiting.add(HostNumber(number, slot_of(site_of(host)), host_id))
+                    continue
+                room -= 1
                 queue = HostQueue(host, host_id, number, 0, schedule.politeness.server(host), address=f"of {host}")
                 queues.append((cell, queue))
         reopen_s = time.perf_counter() - started_s
@@ -256,7 +266,7 @@ def reopen(paths: list[Path]) -> dict[str, object]:
         dispatch_s = (time.perf_counter() - served) / max(1, requests)
     big = [round(1e3 * seconds, 2) for host, seconds in refills if host == BIG_HOST]
     return {
-        "hosts": len(queues),
+        "hosts": len(queues) + len(waiting),
         "reopen_s": round(reopen_s, 2),
         "dispatch_us": round(1e6 * (sum(others) / len(others) / BUFFER + dispatch_s), 1),
         "refill_ms_p99": round(1e3 * others[len(others) * 99 // 100], 2),
