@@ -55,7 +55,8 @@ from teia.frontier.queue.host_rules import merge_courtesy
 from teia.frontier.queue.ledger import CourtesyInForce
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.lib.message import Message
-from teia.parse.children.pool import ChildPool, LostAnswer
+from teia.parse.children.child import LostAnswer
+from teia.parse.children.pool import ChildPool
 from teia.records import Command, Fetched, Outcome, RemovedPages
 from teia.urls import Parts, split
 

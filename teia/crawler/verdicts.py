@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from email.utils import parsedate_to_datetime
 
 from teia.config.sections import Config
 from teia.crawler.child.messages import ReadTask, RenderedDocument, SeenRecord
@@ -34,6 +33,8 @@ def retry_after_s(fetched: Fetched, now_s: float) -> float:
     # `isdigit` alone is true of digits of other scripts.
     if value.isascii() and value.isdigit():
         return min(float(value), MAX_RETRY_AFTER_S)
+    from email.utils import parsedate_to_datetime  # rare, and a start would wait for its import
+
     try:
         wait_s = parsedate_to_datetime(value).timestamp() - now_s
     except (ValueError, OverflowError, TypeError):

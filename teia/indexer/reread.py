@@ -19,7 +19,8 @@ from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError
 from teia.frontier.tables.pages import VisitEntry
 from teia.index.entry import PackedEntry, open_encoded
-from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
+from teia.parse.children.child import LostAnswer
+from teia.parse.children.pool import ChildLimits, ChildPool
 from teia.store.reader import split_head
 
 AT_ONCE = 64

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 MAX_DATE_CHARS = 64
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
@@ -29,5 +28,7 @@ def _moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
+        from email.utils import parsedate_to_datetime  # every parse child would wait for its import at the start
+
         moment = parsedate_to_datetime(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -27,7 +27,8 @@ from teia.crawler.verdicts import task_for
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.retry import verdict
 from teia.frontier.tables.pages import find_page, find_url, visits_of
-from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
+from teia.parse.children.child import LostAnswer
+from teia.parse.children.pool import ChildLimits, ChildPool
 from teia.records import NOT_MODIFIED, Fetched, Outcome
 from teia.store.audit import matches
 from teia.store.reader import Damage, Member, ignore_damage, record_of

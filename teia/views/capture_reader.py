@@ -25,7 +25,8 @@ from teia.crawler.child.read_copy import (
 )
 from teia.errors import ParseError
 from teia.lib.message import Message
-from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
+from teia.parse.children.child import LostAnswer
+from teia.parse.children.pool import ChildLimits, ChildPool
 
 CHILDREN = 2
 LIMITS = ChildLimits(cpu_s=8.0, wall_s=18.0)

@@ -40,7 +40,7 @@ from teia.frontier import log_mover
 from teia.frontier.cell.cell import FrontierCell
 from teia.indexer import indexer, process
 from teia.indexer.rebuild import audit_index
-from teia.parse.children.pool import LostAnswer
+from teia.parse.children.child import LostAnswer
 from teia.records import Fetched
 from teia.store.closed_file import Description, describe
 from teia.store.root import Root, open_root

@@ -19,7 +19,7 @@ def resident_mb():
 class Node:
     pass
 
-blocks = [bytes(4_000) for _ in range(20_000)]
+blocks = [bytes(4_000) for _ in range(80_000)]
 first, second, last = Node(), Node(), bytes(4_000)  # the last one keeps the library from cutting the heap by itself
 first.other, second.other, first.blocks = second, first, blocks
 del first, second, blocks
@@ -33,4 +33,4 @@ print(before - resident_mb())
 def test_free_memory_is_given_back_to_the_system() -> None:
     """The page caches of closed cells, 200 MB, stayed in the process beside the audit of a crawl."""
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
-    assert int(done.stdout) > 60, done.stdout
+    assert int(done.stdout) > 240, done.stdout

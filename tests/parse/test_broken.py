@@ -13,7 +13,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
+from teia.parse.children.child import LostAnswer
+from teia.parse.children.pool import ChildLimits, ChildPool
 from teia.parse.parse import parse_document
 
 from .children.test_pool import ask, pool_of

@@ -40,8 +40,8 @@ from teia.frontier.cell.schema import AS_SITEMAP, BY_REQUISITE, BY_SITEMAP
 from teia.frontier.queue.order import NO_KIND, TOP_SCORE, Hint
 from teia.lib.topic import MAX_TEXT_CHARS, SCALE, TopicModel, learn_topic, stems
 from teia.lib.undecodable import UNDECODABLE
-from teia.parse.children.child import Job
-from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
+from teia.parse.children.child import Job, LostAnswer
+from teia.parse.children.pool import ChildLimits, ChildPool
 from teia.parse.headers import parse_head
 from teia.parse.parse import parse_document
 from teia.parse.text.normal import normalised

@@ -19,7 +19,7 @@ import msgspec
 from teia.config.sections import ArchiveSettings, LimitSettings, ParseSettings, ScopeSettings
 from teia.frontier.queue.order import TOP_SCORE
 from teia.lib.undecodable import UNDECODABLE
-from teia.parse.children.pool import LostAnswer
+from teia.parse.children.child import LostAnswer
 
 
 class ReadTask(msgspec.Struct, array_like=True, gc=False):

@@ -20,6 +20,7 @@ import signal
 import socket
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 Job = Callable[[bytes], bytes]
@@ -33,6 +34,13 @@ OUT_OF_MEMORY = 77
 """Exit status after a MemoryError: a fresh child is worth more than a fragmented one."""
 
 _RECEIVE_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class LostAnswer:
+    """Reason for a missing answer: `cpu`, `wall`, `memory`, `signal N`, `exit N`, `closed`, or an error."""
+
+    reason: str
 
 
 def serve(connection: socket.socket, job: Job, cpu_s: float, memory_bytes: int) -> None:

@@ -29,7 +29,7 @@ from teia.clock import Clock
 from teia.config.sections import LimitSettings
 from teia.errors import ParseError
 from teia.lib.entry_points import name_of
-from teia.parse.children.child import DONE, FROM_CHILD, OUT_OF_MEMORY, STARTED, TO_CHILD, JobLoader
+from teia.parse.children.child import DONE, FROM_CHILD, OUT_OF_MEMORY, STARTED, TO_CHILD, JobLoader, LostAnswer
 from teia.parse.children.spawn import ZygoteProcess
 from teia.parse.children.zygote import DEATH, LIMITS, PACKET_BYTES, PID
 
@@ -67,13 +67,6 @@ class ChildLimits:
     @classmethod
     def from_settings(cls, limits: LimitSettings) -> ChildLimits:
         return cls(limits.parse_cpu_s, 6 * limits.parse_cpu_s, limits.parse_memory_bytes)
-
-
-@dataclass(frozen=True, slots=True)
-class LostAnswer:
-    """Reason for a missing answer: `cpu`, `wall`, `memory`, `signal N`, `exit N`, `closed`, or an error."""
-
-    reason: str
 
 
 Done = Callable[[bytes | LostAnswer], None]

@@ -23,8 +23,8 @@ from teia.clock import WallClock
 from teia.config.sections import LimitSettings
 from teia.errors import ParseError
 from teia.parse.children import pool as pool_module
-from teia.parse.children.child import JobLoader
-from teia.parse.children.pool import MAX_FAILED_STARTS, TRIES, ChildLimits, ChildPool, LostAnswer
+from teia.parse.children.child import JobLoader, LostAnswer
+from teia.parse.children.pool import MAX_FAILED_STARTS, TRIES, ChildLimits, ChildPool
 from teia.parse.children.spawn import ZygoteProcess
 from tests.parse.jobs import missing, obedient, parsing
 from tests.waiting import until_async
