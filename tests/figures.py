@@ -3,9 +3,8 @@
 A test reports what it has measured with `record_property("figure 3", "132,240 combinations: 0 forbidden connections")`.
 A leading number is added up over the tests that say the same of a figure on the same day.
 
-All of them take hours, so that they are seldom measured in one run: each run with `--figures` saves what it has measured in
-bench/results/figures.json, with its day, in the place of what the same test said before. The table shows all of it, and
-which figures were never measured.
+All of them take hours, so they are seldom measured in one run. Each run with `--figures` saves what it has measured
+in bench/results/figures.json, with its day, in the place of what the same test said before. The table shows all of it.
 """
 
 from __future__ import annotations

@@ -252,5 +252,7 @@ def test_a_killed_crawl_of_a_million_urls_sends_requests_again_within_five_secon
         with crawling(lab, data, *FLAGS) as process:
             assert wait_for_request(lab, process, requests), log_text(data)
             back_s = time.monotonic() - began_s
-    record_property("figure 1", f"{urls} URLs known: the first request {back_s:.1f} s after the start that follows a kill")
+    record_property(
+        "figure 1", f"{urls} URLs known: the first request {back_s:.1f} s after the start that follows a kill"
+    )
     assert back_s <= BACK_WITHIN_S
