@@ -18,7 +18,7 @@ from bench.peers.site import APACHE, HANDBOOK, PYTHON, serving
 from bench.real_site import crawl_with_teia, pages
 
 REPORT = Path(__file__).resolve().parent / "results" / "trap_losses.md"
-SETTINGS = "[sites]\ntraps = {traps}\n[index]\nenabled = false\n"
+SETTINGS = '[sites]\ntraps = {traps}\n[index]\nenabled = false\n[render]\nmode = "never"\n'
 
 
 def fetched(name: str, tree: Path) -> dict[bool, set[str]]:

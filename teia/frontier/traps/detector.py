@@ -62,8 +62,11 @@ BROOD = 2
 LINKED_TWICE_SHARE = 8
 """Breeding patterns have at most one URL with a second linking page in this many pages."""
 
-AT_FIRST = 6
+AT_FIRST, OF_DOUBTFUL = 6, 3
 """Number of URLs that may go before any was read, and again for each unanswered request.
+
+The second of lists, of additions to the address of a page, and of other spellings: most traps are among these, and with
+six of each a thousand pages among eight kinds of traps took more than a tenth of the requests for the traps.
 
 An unanswered request says nothing about the pattern, and a dead host should be recognised soon.
 """
@@ -372,7 +375,8 @@ class Pattern:
             enough = self._tries_to_park if self.tries.read < self._tries_to_park else self._tries_to_acquit
             return 1 if self._is_followed else max(1, enough - self.tries.read)
         if not self.all.read:
-            return AT_FIRST * (1 + self.unanswered)
+            is_doubtful = not self._is_plain or self.text.startswith(SPELLING)
+            return (OF_DOUBTFUL if is_doubtful else AT_FIRST) * (1 + self.unanswered)
         # Until TRIAL pages were read, no more URLs are under way than the trial still needs.
         if self.all.read < TRIAL:
             return max(1, min(int(self.credit), TRIAL - self.all.read))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
+
 from teia.frontier.traps.detector import (
+    AT_FIRST,
     FIRST_CREDIT,
     FOLLOWED,
     FOLLOWED_ALONE,
     MAX_CONVICTIONS,
     MAX_CREDIT,
+    OF_DOUBTFUL,
     SPELLING,
     TRIAL,
     PageImpression,
@@ -251,7 +255,7 @@ def test_acquitted_pattern_is_not_doubted_again_so_soon() -> None:
 
 def test_few_go_until_something_is_known_and_then_all_may() -> None:
     pattern = a("/article/0")
-    assert pattern.allowance() == TRIAL
+    assert pattern.allowance() == AT_FIRST
     assert after(pattern, new()).allowance() <= TRIAL
     assert after(pattern, *[new() for _ in range(TRIAL)]).allowance() == float("inf")
 
@@ -266,4 +270,9 @@ def test_pattern_in_doubt_never_gets_more_under_way_than_can_decide() -> None:
 def test_requests_that_are_not_answered_do_not_hold_up_the_others() -> None:
     pattern = a("/article/0")
     pattern.unanswered = 2
-    assert pattern.allowance() == 3 * TRIAL
+    assert pattern.allowance() == 3 * AT_FIRST
+
+
+@pytest.mark.parametrize("text", ["/shop?*", "/page/*/token", SPELLING + "slash"])
+def test_fewer_go_at_first_of_what_is_a_trap_more_often(text: str) -> None:
+    assert a(text).allowance() == OF_DOUBTFUL < AT_FIRST
