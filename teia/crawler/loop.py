@@ -515,6 +515,7 @@ class Crawler:
             user_agent=other_user_agent(crawl.config.courtesy) if item.purpose == AS_OTHER else "",
             guard=crawl.destinations.guard,
             is_followed=is_robots,
+            may_send=crawl.ownership.may_send(queue),
         )
         self._fetcher.start(request, partial(self._handle_fetched, crawl, visit))
         crawl.refill_if_low(queue)

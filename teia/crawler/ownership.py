@@ -81,6 +81,9 @@ class Ownership(Protocol):
     def may_start(self, queue: HostQueue, item: QueuedUrl) -> bool:
         """Tell whether a visit may begin now; if not, the host is tried again after the next commit."""
 
+    def may_send(self, queue: HostQueue) -> Callable[[], bool] | None:
+        """Return a function to call right before a request to a host is sent; None if nothing can change until then."""
+
     def begin_request(self, queue: HostQueue, schedule: HostSchedule, now: float) -> bool:
         """Take the lease of a host's address for one request; if it is refused, the host or its address is delayed."""
 
@@ -115,6 +118,8 @@ class OneMachine:
 
     def may_start(self, queue: HostQueue, item: QueuedUrl) -> bool:  # noqa: ARG002
         return True
+
+    def may_send(self, queue: HostQueue) -> None: ...
 
     def begin_request(self, queue: HostQueue, schedule: HostSchedule, now: float) -> bool:  # noqa: ARG002
         return True

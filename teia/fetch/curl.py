@@ -148,6 +148,8 @@ class CurlTransfer:
             self.answer.stop = StopReason.STALE_PEER
         elif not is_new and self._idle_sockets.is_closed(self.local):
             self.answer.stop = StopReason.HUNG_UP
+        elif self.request.may_send is not None and not self.request.may_send():
+            self.answer.stop = StopReason.NOT_OURS
         else:
             return int(pycurl.PREREQFUNC_OK)
         return int(pycurl.PREREQFUNC_ABORT)

@@ -35,7 +35,8 @@ class FetchRequest:
 
     With `types`, an answer of 2xx whose Content-Type matches none of them (`text/html`, `text/*`) ends at its head.
     `cache_only`: the address is that of the operator's cache proxy, which may only answer from its cache. `user_agent`:
-    another User-Agent than the fetcher's. `is_followed`: another request to the same server comes next.
+    another User-Agent than the fetcher's. `is_followed`: another request to the same server comes next. `may_send` is
+    called right before the request is sent: the process may have been stopped for a while since it was begun.
     """
 
     url: str
@@ -51,6 +52,7 @@ class FetchRequest:
     user_agent: str = ""
     guard: AddressGuard | None = None
     is_followed: bool = False
+    may_send: Callable[[], bool] | None = None
 
     @property
     def is_conditional(self) -> bool:

@@ -32,6 +32,7 @@ class StopReason(Enum):
     STALE_PEER = "idle connection leads to another address"
     HUNG_UP = "idle connection was closed before the request"
     REPEAT = "idle connection was closed before the response"
+    NOT_OURS = "the host belongs to another machine by now"
     HEADER_LINE = "header line too long"
     HEADER_COUNT = "too many header lines"
     HEADER_BYTES = "headers too large"
@@ -61,6 +62,7 @@ STOPS: dict[StopReason, FetchVerdict] = {
     StopReason.STALE_PEER: FetchVerdict(Outcome.SYSTEM),
     StopReason.HUNG_UP: FetchVerdict(Outcome.SYSTEM),
     StopReason.REPEAT: FetchVerdict(Outcome.CONNECT),
+    StopReason.NOT_OURS: FetchVerdict(Outcome.SYSTEM),
     StopReason.HEADER_LINE: FetchVerdict(Outcome.BAD_ANSWER),
     StopReason.HEADER_COUNT: FetchVerdict(Outcome.BAD_ANSWER),
     StopReason.HEADER_BYTES: FetchVerdict(Outcome.BAD_ANSWER),

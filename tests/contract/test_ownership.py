@@ -90,6 +90,17 @@ def test_an_owned_host_can_be_visited_again_and_again(owned: Owned) -> None:
     assert owned.crawl.open_pages == 0
 
 
+def test_a_node_asks_once_more_right_before_it_sends_a_request(tmp_path: Path) -> None:
+    """It may have been stopped since it began the visit, for longer than its session lasts."""
+    with offline_crawl(WEB, tmp_path, "http://a.test/") as offline:
+        owned, is_ours = Owned(offline, node), [True, False]
+        owned.ownership._may_fetch = lambda _: is_ours.pop(0)
+        assert one_machine(offline).may_send(owned.queue) is None
+        may_send = owned.ownership.may_send(owned.queue)
+        assert may_send is not None
+        assert [may_send(), may_send()] == [True, False]
+
+
 def test_a_visit_given_up_without_an_answer_leaves_nothing_behind(owned: Owned) -> None:
     for _ in range(20):
         owned.crawl.forget(owned.visit())

@@ -89,6 +89,21 @@ def test_validator_that_is_no_header_value_is_not_sent(etag: str) -> None:
         assert server.log[0].header("X-Evil") is None
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_request_that_may_not_be_sent_any_more_is_not_sent_on_a_new_or_a_kept_connection(kept: bool) -> None:
+    """A node that was stopped between its decision and the request sent it when it went on: another had the host."""
+
+    async def run(url: str) -> list[Fetched]:
+        async with Fetching() as fetching:
+            before = [await fetching.get(url)] if kept else []
+            return [*before, await fetching.get(url, may_send=lambda: False)]
+
+    with HostileServer(HELLO) as server:
+        *_, refused = uvloop.run(run(server.url("/")))
+        assert (refused.outcome, refused.detail) == (Outcome.SYSTEM, StopReason.NOT_OURS.value)
+        assert len(server.log) == kept
+
+
 def test_conditional_request_may_be_answered_with_304() -> None:
     with HostileServer({"/": sends(b'HTTP/1.1 304 Not Modified\r\nETag: "x"\r\n\r\n')}) as server:
         (fetched,) = get(server.url("/"), etag='"x"')

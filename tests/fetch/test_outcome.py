@@ -56,6 +56,7 @@ BY_STOP = [
     (StopReason.STALE_PEER, "system", ""),
     (StopReason.HUNG_UP, "system", ""),
     (StopReason.REPEAT, "connect", ""),
+    (StopReason.NOT_OURS, "system", ""),
     (StopReason.HEADER_LINE, "bad_answer", ""),
     (StopReason.HEADER_COUNT, "bad_answer", ""),
     (StopReason.HEADER_BYTES, "bad_answer", ""),

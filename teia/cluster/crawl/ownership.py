@@ -13,6 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from math import inf
 
 from teia.clock import Clock
@@ -114,6 +115,10 @@ class NodeOwnership:
         if self.analyzer is not None and self.analyzer.is_leaving(queue):
             return False
         return self._may_fetch(queue.cell) and not self._is_commit_late() and self._may_store(item)
+
+    def may_send(self, queue: HostQueue) -> Callable[[], bool]:
+        # The process may be stopped between `may_start` and the request, and another node take the cell meanwhile.
+        return partial(self._may_fetch, queue.cell)
 
     def _is_commit_late(self) -> bool:
         late_s = max(LATE_S, min(GATHER_S, self._crawl.config.courtesy.delay_s))
