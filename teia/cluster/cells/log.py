@@ -58,6 +58,9 @@ LISTEN_S = 2.0
 QUIET_S = 2.0
 """Heartbeat of an ordered consumer; after twice this it notices that its server is gone."""
 
+DEAF_S = 10.0
+"""Silence after which records that must come are subscribed to anew: more than twice the heartbeats of a consumer."""
+
 _LAST_SUBJECT = "Nats-Expected-Last-Subject-Sequence"
 _GIVER = "Teia-Node"
 """Header of a message in a batch: the node that sent it."""
@@ -238,27 +241,41 @@ class CellLog:
 
     async def replay(self, after: int, until: int) -> AsyncIterator[LogEntry]:
         """Yield the records that follow `after`, up to and with `until`, which must be one of them."""
-        last, parts = after, list[bytes]()
-        async with contextlib.aclosing(self._follow(["log", "part"], after)) as messages:
-            async for kind, message in messages:
-                if kind == "part":
-                    parts.append(message.data)
-                    continue
-                seq = message.metadata.sequence.stream
-                record = self._decode_record(seq, message.data)
-                if record.last != last:
-                    raise LogGone(
-                        f"the records of {self._subject('log')} between {last} and {seq} are missing; a snapshot is"
-                        " needed to continue"
-                    )
-                body = b"".join([*parts[len(parts) - record.parts :], record.body]) if record.parts else record.body
-                parts.clear()
-                self.unsaved_bytes += len(body)
-                yield LogEntry(seq, record, body)
-                last = seq
-                if seq >= until:
-                    return
-        raise CellLost(self.cell, "the session ended before its log was read")
+        last = after
+        while last < until and not self._is_over():
+            heard_at, parts = self._clock.ticks_s(), list[bytes]()
+
+            def is_deaf() -> bool:
+                # More is to come. The client may have lost its subscription in an outage without noticing.
+                return self._clock.ticks_s() - heard_at > DEAF_S  # noqa: B023
+
+            async with contextlib.aclosing(self._follow(["log", "part"], last, is_deaf)) as messages:
+                async for kind, message in messages:
+                    heard_at = self._clock.ticks_s()
+                    if kind == "part":
+                        parts.append(message.data)
+                        continue
+                    entry = self._entry_after(last, message, parts)
+                    parts.clear()
+                    self.unsaved_bytes += len(entry.body)
+                    yield entry
+                    last, heard_at = entry.seq, self._clock.ticks_s()
+                    if last >= until:
+                        return
+        if last < until:
+            raise CellLost(self.cell, "the session ended before its log was read")
+
+    def _entry_after(self, last: int, message: Msg, parts: Sequence[bytes]) -> LogEntry:
+        """Return the record in a message with its whole body; LogGone if it does not follow the last one."""
+        seq = message.metadata.sequence.stream
+        record = self._decode_record(seq, message.data)
+        if record.last != last:
+            raise LogGone(
+                f"the records of {self._subject('log')} between {last} and {seq} are missing; a snapshot is needed to"
+                " continue"
+            )
+        body = b"".join([*parts[len(parts) - record.parts :], record.body]) if record.parts else record.body
+        return LogEntry(seq, record, body)
 
     async def links(self, after: int, is_over: Callable[[], bool] = lambda: False) -> AsyncGenerator[LinkBatch, None]:
         """Yield links that other cells found for this cell, until `is_over`; the client may swallow a cancellation."""

@@ -6,7 +6,9 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -24,7 +26,7 @@ from teia.cluster.cells.log import (
 from teia.cluster.nats.wire import Wire
 from teia.errors import ClusterError
 from tests.cluster.conftest import Nats
-from tests.waiting import until
+from tests.waiting import until, until_async
 
 
 def log_of(
@@ -65,6 +67,40 @@ def test_records_are_read_as_they_were_written(nats: Nats) -> None:
         assert [entry.body for entry in entries[1:]] == [f"commit {n}".encode() for n in range(20)]
         assert {entry.record.epoch for entry in entries[1:]} == {epoch}
         assert [entry.seq for entry in await read(log, numbers[9], log.last)] == numbers[10:]
+
+    nats.run(main())
+
+
+@pytest.mark.parametrize("heard", [0, 2])
+def test_a_subscription_that_went_deaf_is_made_anew_where_more_records_must_come(
+    nats: Nats, monkeypatch: pytest.MonkeyPatch, heard: int
+) -> None:
+    """A node that was opening its cells when NATS went away waited for their records for ever, and so did the crawl."""
+    monkeypatch.setattr("teia.cluster.cells.log.DEAF_S", 0.2)
+    follow, calls = CellLog._follow, list[int]()
+
+    async def deaf_at_first(log: CellLog, kinds: list[str], after: int, is_over: Callable[[], bool]) -> Any:
+        calls.append(after)
+        left = heard if len(calls) == 1 else 100
+        async with aclosing(follow(log, kinds, after, is_over)) as messages:
+            while left:
+                yield await anext(messages)
+                left -= 1
+        await until_async(is_over, "the reader gives the subscription up")
+
+    async def main() -> None:
+        wire = await nats.wire()
+        name = await nats.stream(wire)
+        log = log_of(nats, wire, name, "a")
+        epoch = await log.take(None)
+        large = b"x" * (2 * MAX_BODY_BYTES + 1)
+        written = [await log.append(body) for body in (b"first", large, b"third")]
+        monkeypatch.setattr(CellLog, "_follow", deaf_at_first)
+        found = await read(log, 0, written[-1])
+        assert [(each.seq, each.body) for each in found] == [
+            (epoch, b""), (written[0], b"first"), (written[1], large), (written[2], b"third"),
+        ]  # fmt: skip
+        assert calls == [0, 0 if heard == 0 else written[0]]
 
     nats.run(main())
 
