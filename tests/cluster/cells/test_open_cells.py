@@ -136,7 +136,7 @@ class Listener:
         committer._clock, committer._max_bulks = self.clock, MAX_BULKS
         committer.arrivals, committer._agents = Arrivals(self.clock), AgentEvents(self.clock, "a")
         committer._receive = self._take  # type: ignore[method-assign]
-        committer._with_new_urls = set()
+        committer._with_new_urls, committer._delays = set(), {}
         committer._has_new_urls = lambda *_: True  # type: ignore[method-assign]
 
     def _take(self, cell: Any, bulks: Any, done: object) -> None:
