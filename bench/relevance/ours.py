@@ -94,7 +94,7 @@ def _indexed(cells: Sequence[Sequence[IndexEntry]], folder: Path) -> UnionReader
     for number, cell in enumerate(cells):
         index = CellIndex(folder / str(number))
         for entry in cell:
-            index.put(entry, anchors.texts_of(entry.key))
+            index.put(entry, anchors.texts_of([entry.key])[entry.key])
         index.commit(len(cell))
         index.close()
     anchors.close()
