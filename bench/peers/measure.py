@@ -10,6 +10,7 @@ if the environment says otherwise (PYTHONDONTWRITEBYTECODE).
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import tempfile
@@ -70,24 +71,32 @@ def measure(
         return replace(cost, output_tail=output_tail)
 
 
-def _watch(pid: int, began: float, limit_s: float, on_sample: Callable[[float, int], None]) -> tuple[Cost, int]:
+def _watch(
+    pid: int, began: float, limit_s: float, on_sample: Callable[[float, int], None] | None
+) -> tuple[Cost, int]:
     cpu_s_of: dict[int, float] = {}
     peak_rss_bytes = 0
-    while True:
-        reaped, status, usage = os.wait4(pid, os.WNOHANG)
-        if reaped:
-            seconds = time.monotonic() - began
-            cpu_s = max(usage.ru_utime + usage.ru_stime, sum(cpu_s_of.values()))
-            return Cost(seconds, cpu_s, peak_rss_bytes), os.waitstatus_to_exitcode(status)
-        if time.monotonic() > began + limit_s:
-            _kill_session(pid)
-        processes = _session(pid)
-        rss_bytes = sum(each for _, each in processes.values())
-        peak_rss_bytes = max(peak_rss_bytes, rss_bytes)
-        if on_sample is not None:
-            on_sample(time.monotonic() - began, rss_bytes)
-        cpu_s_of.update({member: cpu_s for member, (cpu_s, _) in processes.items()})
-        time.sleep(SAMPLE_S)
+    # Its end is an event: a look once a sample would count up to a tenth of a second too much.
+    end, descriptor = select.poll(), os.pidfd_open(pid)
+    end.register(descriptor, select.POLLIN)
+    try:
+        while True:
+            processes = _session(pid)
+            rss_bytes = sum(each for _, each in processes.values())
+            peak_rss_bytes = max(peak_rss_bytes, rss_bytes)
+            if on_sample is not None:
+                on_sample(time.monotonic() - began, rss_bytes)
+            cpu_s_of.update({member: cpu_s for member, (cpu_s, _) in processes.items()})
+            if end.poll(1_000 * SAMPLE_S):
+                break
+            if time.monotonic() > began + limit_s:
+                _kill_session(pid)
+        seconds = time.monotonic() - began
+    finally:
+        os.close(descriptor)
+    _, status, usage = os.wait4(pid, 0)
+    cpu_s = max(usage.ru_utime + usage.ru_stime, sum(cpu_s_of.values()))
+    return Cost(seconds, cpu_s, peak_rss_bytes), os.waitstatus_to_exitcode(status)
 
 
 def _session(leader: int) -> dict[int, tuple[float, int]]:
