@@ -117,10 +117,12 @@ def extension(name: str, parts: tuple[str, ...] = (), flags: tuple[str, ...] = (
 
 setup(
     ext_modules=[
+        extension("teia.crawler._links"),
         extension("teia.lab.simulate._loop", ("_heap", "_wheel", "_values")),
         extension("teia.lib._words"),
         extension("teia.lib._sorted"),
         extension("teia.index._stems"),
+        extension("teia.parse.html._plain"),
         extension("teia.search.rank._rows"),
         # GCC's -O2 makes no vectors of a loop of any length; with them it takes a third of the time.
         extension("teia.search.rank._sparse", flags=("-O3",)),

@@ -71,9 +71,7 @@ def measure(
         return replace(cost, output_tail=output_tail)
 
 
-def _watch(
-    pid: int, began: float, limit_s: float, on_sample: Callable[[float, int], None] | None
-) -> tuple[Cost, int]:
+def _watch(pid: int, began: float, limit_s: float, on_sample: Callable[[float, int], None] | None) -> tuple[Cost, int]:
     cpu_s_of: dict[int, float] = {}
     peak_rss_bytes = 0
     # Its end is an event: a look once a sample would count up to a tenth of a second too much.

@@ -652,7 +652,7 @@ class Committer:
         if aliases is None or not aliases.has_aliases or not any(each.host in aliases for each in named):
             return named
         links = self._rewrite_aliases([link for each in named for link in each.found_links()])
-        return in_columns(map(astuple, links))
+        return in_columns([astuple(link) for link in links])
 
     def _count(
         self,

@@ -18,11 +18,12 @@ page itself.
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import NamedTuple
 
 from teia.config.sections import LimitSettings
+from teia.crawler._links import LinkRule
 from teia.frontier.cell.rows import tail_of
 from teia.frontier.cell.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_REQUISITE, BY_SITEMAP
 from teia.frontier.rules.scope import Scope
@@ -44,7 +45,6 @@ FOUND_BY = {
 _ANCHOR = LinkKind.ANCHOR
 _LINKS = 1 << 30
 """Bit beside the `BY_…` bits of a URL that the page links to; see `NamedUrl`."""
-_BY_ANCHOR = BY_LINK | _LINKS
 _BY_KIND = {
     kind.value: FOUND_BY.get(kind, BY_LINK)
     | (_LINKS if kind in {_ANCHOR, LinkKind.FRAME, LinkKind.REFRESH, LinkKind.HEADER} else 0)
@@ -81,18 +81,6 @@ Only a link counts for the link graph (docs/graph.md). A URL that the page lists
 """
 
 
-def evaluate_links(
-    links: Sequence[Link], check_link: LinkCheck, check_requisite: LinkCheck, *, obeys: bool, too_deep: bool
-) -> Iterator[NamedUrl]:
-    """Yield each URL that a page names once, with its decision: a `FrontierUrl` if it may be followed."""
-    for url, (times, text, by) in _merged(links, obeys=obeys).items():
-        is_requisite = by & BY_REQUISITE
-        decision = check_requisite(url) if is_requisite else check_link(url)
-        if too_deep and not is_requisite and decision.__class__ is FrontierUrl:
-            decision = LinkRefusal.OUT_OF_SCOPE
-        yield times, text, by & ~_LINKS, decision, by >= _LINKS
-
-
 def evaluate_link(url: str, scope: Scope, limits: LimitSettings) -> LinkDecision:
     """Evaluate a URL that a page links to."""
     if not _is_wanted_type(url, scope):
@@ -124,21 +112,15 @@ def _is_wanted_type(url: str, scope: Scope) -> bool:
     return guessed is None or guessed in scope.media_types
 
 
-def _merged(links: Iterable[Link], *, obeys: bool) -> dict[str, tuple[int, str, int]]:
-    """Merge links by URL; drop a URL that occurs only with `nofollow` where that is obeyed."""
-    merged: dict[str, tuple[int, str, int]] = {}
-    unendorsed: dict[str, tuple[int, str, int]] = {}
-    for url, kind, text, nofollow in links:
-        names = unendorsed if nofollow and obeys else merged
-        # `_value_` is a plain attribute, faster than `value`; this runs for every link.
-        by = _BY_ANCHOR if kind is _ANCHOR else _BY_KIND[kind._value_]
-        known = names.get(url)
-        names[url] = (known[0] + 1, known[1] or text, known[2] | by) if known else (1, text, by)
-    # A URL that is named both ways is followed, with the evidence of both.
-    for url in unendorsed.keys() & merged.keys():
-        (times, text, by), (_, also, also_by) = merged[url], unendorsed[url]
-        merged[url] = (times, text or also, by | also_by & ~_LINKS)
-    return merged
+RULE = LinkRule(_ANCHOR, _BY_KIND, _LINKS, BY_REQUISITE, FrontierUrl, LinkRefusal.UNINDEXABLE, LinkRefusal.OUT_OF_SCOPE)
+"""The rule in its compiled form."""
+
+
+def evaluate_links(
+    links: Iterable[Link], check_link: LinkCheck, check_requisite: LinkCheck, *, obeys: bool, too_deep: bool
+) -> list[NamedUrl]:
+    """Return each URL that a page names once, with its decision: a `FrontierUrl` if it may be followed."""
+    return RULE.evaluate(links, check_link, check_requisite, obeys=obeys, too_deep=too_deep)
 
 
 # ---- links as the archive keeps them ---------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def result(*links: str) -> ReadResult:
     named = [FoundLink(split(u).host, key_of(u), tail_of(u, split(u).host), 1, "", 1) for u in links]
     fields = {name: type_of() for name, type_of in _EMPTY.items()}
     return ReadResult(
-        **{**fields, "outcome": "200", "links": in_columns(map(astuple, named)), "links_seen": len(named)}
+        **{**fields, "outcome": "200", "links": in_columns([astuple(each) for each in named]), "links_seen": len(named)}
     )
 
 

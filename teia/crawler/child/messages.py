@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterable, Iterator
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from teia.config.sections import ArchiveSettings, LimitSettings, ParseSettings, ScopeSettings
+from teia.crawler._links import columns
 from teia.frontier.queue.order import TOP_SCORE
 from teia.lib.undecodable import UNDECODABLE
 from teia.parse.children.child import LostAnswer
@@ -201,13 +200,9 @@ LinkFields = tuple[str, int, str, int, str, int]
 """The fields of a `FoundLink`. Most links are only these: one more object for every link of every page costs time."""
 
 
-def in_columns(links: Iterable[LinkFields]) -> list[HostLinks]:
+def in_columns(links: Sequence[LinkFields]) -> list[HostLinks]:
     """Return links as they are sent, in the same order."""
-    columns = []
-    for host, run in groupby(links, itemgetter(0)):
-        _, keys, tails, counts, _, by = zip(*run, strict=True)
-        columns.append(HostLinks(host, array("q", keys).tobytes(), list(tails), bytes(by), bytes(map(bool, counts))))
-    return columns
+    return columns(links, HostLinks)
 
 
 class ReportedChanges(msgspec.Struct, array_like=True, frozen=True, gc=False):

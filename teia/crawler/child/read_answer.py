@@ -39,12 +39,11 @@ from teia.crawler.child.messages import (
 from teia.crawler.child.seen_answer import LinkScope, RepeatedBody, find_repeated, has_same_links, link_scope
 from teia.crawler.links import (
     MAX_OUTLINKS,
+    RULE,
     SITEMAP_DEPTH,
     FrontierUrl,
     LinkCheck,
-    LinkRefusal,
     evaluate_link,
-    evaluate_links,
     evaluate_requisite,
     outlink_lines,
 )
@@ -559,21 +558,9 @@ def _chosen_links(
     # A redirect leads to the same page and is no deeper.
     too_deep = task.depth + (0 if redirect_to else 1) > compiled.read_settings.scope.max_depth
     are_sitemaps = AS_SITEMAP if is_index else 0
-    evaluated = evaluate_links(links, compiled.check_link, compiled.check_requisite, obeys=obeys, too_deep=too_deep)
-    found = chosen.links
-    for times, text, by, decision, links_to in evaluated:
-        # The case of most links comes first, and without a call: this runs for every link of every page.
-        if type(decision) is FrontierUrl:
-            host, key, tail = decision
-            # Only links count in the link graph; a URL that is listed or embedded has the count 0.
-            found.append((host, key, tail, times if links_to else 0, text, by | are_sitemaps))
-        elif decision is LinkRefusal.UNINDEXABLE:
-            chosen.unindexable += times
-        else:
-            chosen.out_of_scope += times
-            if isinstance(decision, str):
-                rule = str(decision)  # plain text: msgspec does not encode messages
-                chosen.traps[rule] = chosen.traps.get(rule, 0) + times
+    chosen.links, chosen.unindexable, chosen.out_of_scope, chosen.traps = RULE.choose(
+        links, compiled.check_link, compiled.check_requisite, obeys=obeys, too_deep=too_deep, also=are_sitemaps
+    )
     return chosen
 
 
@@ -597,7 +584,7 @@ def _judged(
     judged = judge(focus, Hint(task.score, task.off_topic), page, links, is_redirect=bool(redirect_to))
     # Hard focus has removed some of the links.
     chosen.out_of_scope += named - sum(link.count for link in links)
-    chosen.links[:] = map(astuple, links)
+    chosen.links = [astuple(link) for link in links]
     return judged
 
 

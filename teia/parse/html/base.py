@@ -2,8 +2,11 @@
 
 Within a folder the same references recur page after page, so their URLs are cached. Most of the others are plain: a
 path of letters, digits and a few signs, on the same host or another. Their canonical form is their base and
-themselves, joined in a fifth of the time it takes to parse a URL, and a page has a hundred of them. References that
-are not plain go to ada (`teia.urls.resolve`), which is the reference implementation: test_base.py compares the two.
+themselves, joined by a compiled loop (_plain.pyx), and a page has a hundred of them. References that are not plain go
+to ada (`teia.urls.resolve`), which is the reference implementation: test_base.py compares the two.
+
+A plain reference has segments with a sign that is no dot: neither empty ones nor `.` and `..`, but for `./` and `../`
+in front. It has no colon, which might end a scheme, other than in its origin or its query.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import re
 from functools import cached_property, lru_cache
 
+from teia.parse.html._plain import Folders
 from teia.urls import DEFAULT_RULES, MAX_REFERENCE_CHARS, NAMES_VISITOR, resolve
 
 MAX_PLAIN_CHARS = 1_024
@@ -22,18 +26,6 @@ MAX_CACHED = 2_048
 _CHARS = r"[\w~+,=@!-]"
 _PATH = rf"\.?+{_CHARS}[\w.~+,=@!-]*+(?:/\.?+{_CHARS}[\w.~+,=@!-]*+)*+/?+"
 """Segments with a sign that is no dot: neither empty ones nor `.` and `..`. No colon, which might end a scheme."""
-
-_LABEL = r"[a-z0-9]++(?:-[a-z0-9]++)*+"
-_PLAIN = re.compile(
-    rf"(?:(https?://(?:{_LABEL}\.)++[a-z]{{2,63}})?/|(?:\./)?+((?:\.\./)++|(?=\.?+{_CHARS})))"
-    rf"({_PATH})?(\?[\w.~+,=@!&/:-]++)?",
-    re.ASCII,
-)
-"""Groups: origin, steps up (None after a slash in front), path, query.
-
-None is possessive as a whole: Python 3.11.2, as in Debian, loses such a group, and every link to another host
-became one to the same host.
-"""
 
 _PLAIN_FOLDER = re.compile(rf"https?://[^/]++/(?:{_PATH})?+", re.ASCII)
 
@@ -75,10 +67,7 @@ class Base:
         self._leaves_plain_alone = set(rules) <= set(DEFAULT_RULES)
         self.mail_links: set[str] = set()
         """References to e-mail addresses. They are not cached, so that each page counts its own (C5)."""
-        self._folders: dict[str | None, str] = {None: self._origin}
-        """Prefixes of a plain path, by the steps up to it."""
-        if _PLAIN_FOLDER.fullmatch(self._folder):
-            self._folders[""] = self._folder
+        self._folders = Folders(self._origin, self._folder if _PLAIN_FOLDER.fullmatch(self._folder) else None)
 
     def resolve(self, reference: str) -> str | None:
         """Return the canonical URL of a reference, or None if teia does not crawl it."""
@@ -87,56 +76,42 @@ class Base:
         reference = reference.partition("#")[0]
         if not reference:
             return self._own_url
-        try:
-            return self.known[reference]
-        except KeyError:
-            return self._look_up(reference)
+        return self.known[reference] if reference in self.known else self.look_up(reference)
 
     @cached_property
     def _own_url(self) -> str | None:
         """URL of `#top`, which a table of contents contains a hundred times."""
         return resolve("", self.url, self._rules)
 
-    def _look_up(self, reference: str) -> str | None:
-        """Return the URL of a reference without fragment, and cache it if it is the same on other pages."""
+    def look_up(self, reference: str) -> str | None:
+        """Return the URL of a reference that is not in `known` and has no fragment; cache it if it is one for all.
+
+        A relative reference is one for all pages of a folder, an absolute one for all of an origin.
+        """
         if reference.startswith(_ABSOLUTE):
             on_origin = _cached_urls(self._origin, self._rules)
-            url = on_origin[reference] if reference in on_origin else self._resolve_by_rules(reference)
+            url = on_origin[reference] if reference in on_origin else self._join(reference) or self._resolve(reference)
             _cache_url(on_origin, reference, url)
         else:
-            if reference[:7].lower() == "mailto:":
-                self.mail_links.add(reference)
-                return None
-            url = self._resolve_by_rules(reference)
-            if not _MEANS_THE_SAME.match(reference):
-                return url
+            url = self._join(reference)
+            if not url:
+                if reference[:7].lower() == "mailto:":
+                    self.mail_links.add(reference)
+                    return None
+                url = self._resolve(reference)
+                if not _MEANS_THE_SAME.match(reference):
+                    return url
         _cache_url(self.known, reference, url)
         return url
 
-    def _resolve_by_rules(self, reference: str) -> str | None:
-        return self._build_url(reference) or resolve(reference, self.url, self._rules)
+    def _resolve(self, reference: str) -> str | None:
+        return resolve(reference, self.url, self._rules)
 
-    def _build_url(self, reference: str) -> str:
+    def _join(self, reference: str) -> str:
         """Return the URL of a plain reference, an empty text for any other."""
         if not self._leaves_plain_alone or len(reference) > MAX_PLAIN_CHARS:
             return ""
-        match = _PLAIN.fullmatch(reference)
-        if match is None:
-            return ""
-        origin, up, path, query = match.groups("")
         # Session parameters are removed by the default rules, which only `resolve` applies.
-        if query and NAMES_VISITOR.search(query) is not None:
+        if "?" in reference and NAMES_VISITOR.search(reference) is not None:
             return ""
-        folder = f"{origin}/" if origin else self._folders.get(match[2]) or self._parent_folder(up)
-        return f"{folder}{path}{query}" if folder else ""
-
-    def _parent_folder(self, up: str) -> str:
-        """Return the folder so many steps up, or an empty text where folders are not plain."""
-        folder = self._folders.get("", "")
-        for _ in range(up.count("/") if folder else 0):
-            # As in browsers, `..` at the root stays at the root.
-            if folder != self._origin:
-                folder = folder[: folder.rindex("/", 0, -1) + 1]
-        if folder:
-            self._folders[up] = folder
-        return folder
+        return self._folders.join(reference)

@@ -25,7 +25,7 @@ def take_anchors(Extract extract not None, links, other):
     cdef bint has_base = links.has_base
     cdef Element element
     cdef object link  # a Link, which is more than a tuple
-    resolve, make = links.base.resolve, tuple.__new__
+    resolve, look_up, make = links.base.resolve, links.base.look_up, tuple.__new__
     for element in extract.elements:
         if element.tag != "a":
             other(element.tag, element)
@@ -38,8 +38,11 @@ def take_anchors(Extract extract not None, links, other):
             continue
         if fragment >= 0:
             reference = reference[:fragment]
-        answer = known.get(reference, known) if reference else known
-        found = resolve(reference) if answer is known else answer
+        if reference:
+            answer = known.get(reference, known)
+            found = look_up(reference) if answer is known else answer
+        else:
+            found = resolve(reference)
         if found is None or found == url or len(found) > most_chars:
             continue
         count += 1 + <Py_ssize_t>settled.pop(element.source.reference(&element.values), 0)

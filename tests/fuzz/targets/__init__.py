@@ -9,7 +9,7 @@ PLAIN = (
     "addresses", "cdx", "feed", "forms", "headers", "manifest", "messages", "office", "pdf", "query", "robots",
     "row_changes", "settings", "signals", "sitemap", "warc",
 )  # fmt: skip
-COMPILED = ("marks", "parse", "rank_file", "rows", "scanner", "stems", "words")
+COMPILED = ("marks", "parse", "rank_file", "references", "rows", "scanner", "stems", "words")
 """Targets whose compiled modules are built with sanitizers."""
 
 
