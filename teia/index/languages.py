@@ -43,7 +43,7 @@ def language_bit(language: str) -> int:
 
 def detect_language_bits(text: str, language: str) -> int:
     """Return the bits of the languages in which a text can be read, the parser's among them; 0 if unknown."""
-    words = [word for piece in _pieces(text[:READ_CHARS]) for word in piece.lower().split()]
+    words = "\n".join(_pieces(text[:READ_CHARS])).lower().split()
     function_words = list(filter(_ALL_FUNCTION_WORDS.__contains__, words))  # a fifth of the words, counted below
     counts = {code: sum(map(known.__contains__, function_words)) for code, known in _FUNCTION_WORDS.items()}
     total = sum(counts.values())

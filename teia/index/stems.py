@@ -63,14 +63,16 @@ class Words:
     def _analyse(self, run: bytes) -> tuple[bytes, bytes]:
         text = run.decode()
         with self._lock:  # an analyser keeps state while it divides a text
-            if text.isascii():  # one word, with only its case to fold
-                stem = self._stemmer.analyze(singular(text) if text.endswith(PLURALS) else text)
-                return _word(stem, _GAP), run.lower() if len(run) < MAX_WORD_BYTES else _LONG_GAP
             if text.isalnum():  # one word: all these characters are letters or numbers for an analyser too
-                return _word(self._stemmer.analyze(singular(text)), _GAP), _word(self._folder.analyze(text), _LONG_GAP)
+                stem = self._stemmer.analyze(singular(text) if text.endswith(PLURALS) else text)
+                if text.isascii():  # only its case is to be folded
+                    return _word(stem, _GAP), run.lower() if len(run) < MAX_WORD_BYTES else _LONG_GAP
+                return _word(stem, _GAP), _word(self._folder.analyze(text), _LONG_GAP)
             # Word by word: an analyser leaves nothing in the place of a word that it drops.
-            stems = [_word(self._stemmer.analyze(word), _GAP) for word in self._words.analyze(singular(text))]
-            folded = [_word(self._folder.analyze(word), _LONG_GAP) for word in self._words.analyze(text)]
+            words, single = self._words.analyze(text), singular(text)
+            singles = words if single == text else self._words.analyze(single)
+            stems = [_word(self._stemmer.analyze(word), _GAP) for word in singles]
+            folded = [_word(self._folder.analyze(word), _LONG_GAP) for word in words]
         return b" ".join(stems), b" ".join(folded)
 
 
