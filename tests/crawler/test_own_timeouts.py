@@ -55,6 +55,8 @@ class WeakMachine(TableFetcher):
     """Reads answers too late while more requests are under way than it carries."""
 
     most = 0
+    answer_s = 0.02
+    """On a busy machine a millisecond is over before the next requests are sent, and few are under way at once."""
 
     def start(self, request: FetchRequest, done: Callable[[Fetched], None]) -> None:
         def late(fetched: Fetched) -> None:

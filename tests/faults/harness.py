@@ -85,6 +85,8 @@ def web() -> dict[str, bytes]:
 class TableFetcher:
     """Answers from a table, a moment after they were asked for; `asked` is what was."""
 
+    answer_s = 0.001
+
     def __init__(self, pages: Mapping[str, bytes], clock: Clock) -> None:
         self._pages, self._clock = pages, clock
         self._under_way: dict[int, asyncio.Task[None]] = {}
@@ -99,7 +101,7 @@ class TableFetcher:
         number, began_s = len(self.asked), self._clock.now_s()
 
         async def answer() -> None:
-            await asyncio.sleep(0.001)  # the time that an answer takes
+            await asyncio.sleep(self.answer_s)  # the time that an answer takes
             del self._under_way[number]
             body = self._pages.get(request.url)
             status, words = (404, b"Not Found") if body is None else (200, b"OK")

@@ -66,7 +66,9 @@ def test_freshness_is_one_number_wherever_it_is_shown(demo: Live, page: Page) ->
     page.goto(f"{BASE}/reports/freshness")
     expect(page.locator("main")).to_contain_text(f"{fresh} of the captures, by weight, are likely fresh; {possible}")
     page.goto("/")
-    expect(page.locator(".pie-words")).to_contain_text(f"{float(fresh[:-1]):.0f}%")
+    # 87.5% may be 87.46%, which is 87%.
+    rounded = {f"{float(fresh[:-1]) + off:.0f}%" for off in (-0.05, 0.05)}
+    expect(page.locator(".pie-words")).to_contain_text(re.compile("|".join(sorted(rounded))))
 
 
 def test_a_young_crawl_has_a_line_of_its_freshness_in_the_time_range_that_is_shown_first(
