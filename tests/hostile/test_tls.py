@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -122,3 +123,53 @@ def test_a_handshake_answered_with_something_else_is_a_tls_failure(first: bytes)
     server.join()
     listener.close()
     assert fetched.outcome == "tls"
+
+
+def test_a_chain_of_certificates_of_megabytes_is_refused_before_it_is_read_whole(
+    certificate: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    one = (certificate / "cert.pem").read_text("ascii")
+    (tmp_path / "cert.pem").write_text(one * 4_000, "ascii")
+    (tmp_path / "key.pem").write_bytes((certificate / "key.pem").read_bytes())
+    with serving(tmp_path) as server:
+        (fetched,) = get(server.url("/"), options={"ca_file": str(certificate / "cert.pem")})
+        assert fetched.outcome == "tls"
+        assert server.log == []
+
+
+@pytest.mark.heavy
+def test_a_server_that_renegotiates_without_end_is_given_up(
+    certificate: Path,  # noqa: F811
+    program: Callable[[str], str],
+) -> None:
+    """A handshake within the connection is no octet of the answer, and resets no time-out of silence."""
+    with socket.create_server((WEB[0], 0)) as free:
+        port = free.getsockname()[1]
+    files = ["-cert", str(certificate / "cert.pem"), "-key", str(certificate / "key.pem")]
+    command = [program("openssl"), "s_server", "-tls1_2", "-accept", f"{WEB[0]}:{port}", *files]
+    ended = threading.Event()
+
+    def renegotiate(begin: IO[bytes], said: IO[bytes]) -> None:
+        while b"GET / " not in said.readline():  # the request is printed when it has come
+            pass
+        while not ended.wait(0.05):
+            begin.write(b"r\n")
+            begin.flush()
+
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            assert b"ACCEPT" in process.stdout.readline() + process.stdout.readline()
+            server = threading.Thread(target=renegotiate, args=(process.stdin, process.stdout))
+            server.start()
+            options = {"ca_file": str(certificate / "cert.pem"), "limits": IMPATIENT}
+            (fetched,) = get(f"https://a.test:{port}/", options=options)
+            ended.set()
+            server.join()
+        finally:
+            process.kill()
+        assert process.stdout.read().count(b"SSL_do_handshake -> 1") > 3
+    assert fetched.outcome in {"timeout", "too_slow", "tls"}, fetched
+    assert fetched.ended_s - fetched.started_s < IMPATIENT.connect_s + IMPATIENT.slow_s + 5
