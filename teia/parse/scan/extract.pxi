@@ -3,6 +3,9 @@
 cdef enum:
     MOST_READ = 1600  # of the words of one link (links.py, one_line)
     MOST_INNER = 500_000  # of the words of all, well before links.py stops to read them
+    IS_NEW = 0
+    IS_FRAGMENT = 1
+    IS_REPEATED = 2
 
 
 cdef struct Values:  # where attributes begin, or -1, and end; a page has less than 2^31 octets
@@ -123,18 +126,18 @@ cdef class Extract:
         """Return the description of the first picture in a link that has one, if only an empty one."""
         return link.value(ALT) or ""
 
-    cdef bint is_settled(self) except -1:
-        """Whether a link leads to a place in the page itself, or where another one with words leads."""
+    cdef int settled_as(self) except -1:
+        """Tell whether a link leads to a place in the page itself, or where another one with words leads."""
         cdef int at = self.values.first[HREF]
         if self.first_base is None and at < self.values.last[HREF] and self.source.starts(at, 35):
             self.has_passed_fragments = True
-            return True
+            return IS_FRAGMENT
         cdef bytes reference = self.source.reference(&self.values)
         cdef object repeated = self.settled.get(reference)
         if repeated is None:
-            return False
+            return IS_NEW
         self.settled[reference] = repeated + 1
-        return True
+        return IS_REPEATED
 
     cdef int settle(self, Element link) except -1:
         """Note that links with this reference bring nothing new (LinkCollector.add_anchor_element)."""

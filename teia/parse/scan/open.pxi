@@ -187,15 +187,20 @@ cdef class OpenElements(Stack):
         return 0
 
     cdef int _open_anchor(self) except -1:
+        cdef int settled
         if self.anchors:
             self._close_anchor()
         elif self.has_stray_anchor:
             self.give_up_if_exact()
-        if self.values.first[HREF] >= 0 and not self.is_settled():
-            self.values.first[ALT] = -1  # the place of a picture's
-            self.anchor = self.remember(A)
-            self.anchor_at = self.depth
-            self.inner_open += 1
+        if self.values.first[HREF] >= 0:
+            settled = self.settled_as()
+            if settled == IS_NEW:
+                self.values.first[ALT] = -1  # the place of a picture's
+                self.anchor = self.remember(A)
+                self.anchor_at = self.depth
+                self.inner_open += 1
+            elif settled == IS_REPEATED:
+                self.repeated_at = self.depth
         return self.push(A, 0, 0)
 
     cdef int open_empty(self, Page page, int tag) except -1:
@@ -337,7 +342,7 @@ cdef class OpenElements(Stack):
         cdef int at, above
         self.give_up_if_exact()
         self.is_loose = True
-        if self.anchor_at >= 0:
+        if self.anchor_at >= 0 or self.repeated_at >= 0:
             raise GivenUp("misnested in a link")
         for at in range(self.depth - 1, -1, -1):
             if self.stack[at].traits & SPECIAL:
@@ -360,7 +365,7 @@ cdef class OpenElements(Stack):
             return self._end_anchor(at)
         self.give_up_if_exact()
         self.is_loose = True
-        if at >= 0 and at == self.anchor_at:
+        if at >= 0 and (at == self.anchor_at or at == self.repeated_at):
             raise GivenUp("a misnested link")
         return 0
 
@@ -379,6 +384,8 @@ cdef class OpenElements(Stack):
         self.anchors -= 1
         if self.shown is not None:
             self.shown.closed(at, 0, True)
+        if at == self.repeated_at:
+            self.repeated_at = -1
         if at == self.anchor_at:
             self.anchor_at = -1
             self.anchor.text_to = self.source.inner.used

@@ -34,7 +34,8 @@ cdef class Stack(Extract):
 
     cdef Frame stack[MAX_DEPTH]
     cdef int depth, phase, quirks
-    cdef int anchor_at, drawing_at  # where the open link with a reference and the drawing are, or -1
+    # Where the open link with a new reference, one that repeats another's, and the drawing are, or -1.
+    cdef int anchor_at, repeated_at, drawing_at
     cdef int anchors, paragraphs, delicate, inner_open
     cdef Element anchor
     cdef list open_headings
@@ -42,7 +43,7 @@ cdef class Stack(Extract):
 
     def __cinit__(self, bytes markup, bint want_text):
         self.open_headings = []
-        self.anchor_at = self.drawing_at = -1
+        self.anchor_at = self.repeated_at = self.drawing_at = -1
         self.quirks = QUIRKS
 
     cdef int push(self, int tag, Py_ssize_t name, Py_ssize_t name_end) except -1:
@@ -73,7 +74,8 @@ cdef class Stack(Extract):
         self.paragraphs -= frame.tag == P
         self.delicate -= _is_delicate(frame.kind, frame.traits)
         if frame.tag == A:
-            if self.depth == self.anchor_at:
+            # The tree opens it again in what follows, and counts it once more.
+            if self.depth == self.anchor_at or self.depth == self.repeated_at:
                 raise GivenUp("a link without end")
             self.has_stray_anchor = True
             self.anchors -= 1
