@@ -35,6 +35,9 @@ RECONNECT_S = 0.5
 FIRST_CONNECT_S = 5.0
 RETRY_WITHIN_S = 30.0
 AGAIN_S = 0.1
+NO_PEERS = 10_005
+"""Code of NATS for a copy that finds no server now: one has just died, or comes back."""
+
 FAILURES_BEFORE_ANOTHER = 2
 
 Answer = TypeVar("Answer")
@@ -70,6 +73,12 @@ class Wire:
         except errors.MaxPayloadError as error:
             most = f"{self.client.max_payload:,} bytes"
             raise ClusterError(f"a message is larger than the limit of NATS ({most}); increase max_payload") from error
+        except js_errors.BadRequestError as error:
+            if error.err_code != NO_PEERS:
+                raise
+            raise NoAnswer(
+                f"NATS cannot place all copies of a stream ({error.description}); check that all of its servers run"
+            ) from error
         except (
             TimeoutError,
             errors.TimeoutError,

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from nats.js.api import Placement, StreamConfig
 
 from teia.clock import WallClock
 from teia.cluster.nats.servers import NatsServers, allocate_servers
@@ -149,5 +150,15 @@ def test_a_server_that_says_it_is_not_well_is_restarted(three_nats: Nats, monkey
         wire = await three_nats.wire()
         name = await three_nats.stream(wire)
         await wire.retry(lambda: wire.js.publish(f"{name}.log.1", b"well again"), three_nats.clock)
+
+    three_nats.run(main())
+
+
+def test_a_stream_that_never_finds_its_servers_is_reported(three_nats: Nats) -> None:
+    async def main() -> None:
+        wire = await three_nats.wire()
+        placed = StreamConfig(name="TEIA_nowhere", num_replicas=3, placement=Placement(tags=["nowhere"]))
+        with pytest.raises(ClusterError, match="cannot place all copies"):
+            await wire.retry(lambda: wire.js.add_stream(placed), three_nats.clock, within_s=0.5)
 
     three_nats.run(main())

@@ -6,9 +6,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from nats.js.errors import BadRequestError
 
 from teia.cluster.nats.servers import allocate_servers, make_key
-from teia.cluster.nats.wire import connect
+from teia.cluster.nats.wire import NO_PEERS, connect
 from teia.errors import ClusterError
 from tests.cluster.conftest import Nats
 
@@ -37,5 +38,23 @@ def test_a_message_that_nats_does_not_take_is_reported(nats: Nats) -> None:
         wire = await nats.wire()
         with pytest.raises(ClusterError, match="larger than the limit of NATS"):
             await wire.request(wire.client.publish("anywhere", bytes(wire.client.max_payload + 1)))
+
+    nats.run(main())
+
+
+def test_a_stream_whose_servers_are_not_all_there_yet_is_tried_again(nats: Nats) -> None:
+    """One node of a schedule of faults started while a server of NATS came back, and ended with this error."""
+    offline = BadRequestError(400, "no suitable peers for placement, peer offline", NO_PEERS)
+    answers = iter([offline, offline, "made"])
+
+    async def make() -> str:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def main() -> None:
+        wire = await nats.wire()
+        assert await wire.retry(make, nats.clock) == "made"
 
     nats.run(main())
