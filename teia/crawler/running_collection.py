@@ -27,7 +27,7 @@ from teia.crawler.live_activity import LiveRequests
 from teia.crawler.ownership import OneMachine, Ownership
 from teia.crawler.robots import RobotsCache
 from teia.crawler.sites.aliases import AliasBook, AliasNames
-from teia.crawler.sites.identity import IDENTITY_REQUESTS
+from teia.crawler.sites.identity import IDENTITY_REQUESTS, ended_check, is_over
 from teia.crawler.sites.soft404 import PROBE, apply_stored_probe
 from teia.crawler.upkeep.removal import PendingRemoval
 from teia.crawler.visit import RENDER, ActiveVisit
@@ -583,6 +583,8 @@ class Crawl:
             self.counts.hosts += self._on_disk.met.add(queue.cell, host_id)
             if self._on_disk.failing and (failing := self._on_disk.failing.pop((queue.cell, host_id), None)):
                 queue.failures, queue.last_failure, queue.hold_until = failing
+            if self._on_disk.checked.has(queue.cell, host_id):
+                queue.identity = ended_check()
         return queue
 
     @property
@@ -646,10 +648,10 @@ class Crawl:
         return self.room > len(self.queues) or now - self.last_group >= self.config.commit.every_s
 
     def make_room(self, schedule: HostSchedule, now: float) -> list[str]:
-        """Let hosts wait on disk that others in memory keep from being requested; return their names.
+        """Let some hosts leave memory, because others wait on disk for their room; return their names.
 
-        These are hosts that were parked or given up, that wait long, or that had their turn. Only if others wait for
-        room: a host that comes back is read from disk again.
+        These are hosts that were parked or given up, that wait long, that had their turn, or that never had a URL. A host
+        that comes back is read from disk again.
         """
         if not self.waiting_hosts or self.room > 0 or now < self._on_disk.next_look or self._group is not None:
             return []  # a commit under way refers to hosts
@@ -665,20 +667,27 @@ class Crawl:
         turns = ceil(self.config.limits.hosts_in_memory / 4)
         chosen: dict[HostQueue, float] = {}
         for queue in self.queues.values():
-            has_begun = queue.identity is not None and queue.identity.was_begun
-            is_used = queue.users > len(checks.get(queue, ())) or queue.prerequisites or not queue.host_id
-            if is_used or has_begun or queue in awaited:
+            check = queue.identity
+            is_being_checked = check is not None and check.was_begun and not is_over(check)
+            is_used = queue.users > len(checks.get(queue, ())) or queue.prerequisites
+            if is_used or is_being_checked or queue in awaited:
                 continue
             free_at = max(queue.server.ready_at, queue.hold_until)
-            if queue.head is None and queue.exhausted:
-                # It has failed, or its next URL is due later; the time of that is known.
-                if min(checks.get(queue, ()), default=inf) > now + LONG_WAIT_S:
+            has_had_its_turn = turns > 0 and now - max(queue.came_at, self._started_at) >= turn_s
+            if not queue.host_id:
+                # Only a prerequisite of others led to it: it has no URL, and no row to come back from.
+                if not queue.users:
                     chosen[queue] = inf
+            elif queue.head is None and queue.exhausted:
+                # It has failed, or its next URL is due later; the time of that is known.
+                if min(checks.get(queue, ()), default=inf) > now + LONG_WAIT_S or has_had_its_turn:
+                    chosen[queue] = inf
+                    turns -= has_had_its_turn
             elif queue.parked:
                 chosen[queue] = inf
             elif free_at > now + LONG_WAIT_S:
                 chosen[queue] = free_at
-            elif turns and now - max(queue.came_at, self._started_at) >= turn_s:
+            elif has_had_its_turn:
                 chosen[queue] = -inf
                 turns -= 1
         waiting = [queue for queue in chosen if queue.state is HostState.WAITING]
@@ -699,6 +708,11 @@ class Crawl:
             ]
         for queue, at in leaving.items():
             number = on_disk[queue].number
+            if not queue.host_id:
+                self._drop_host(queue)
+                continue
+            if queue.identity is not None and queue.identity.was_begun:
+                self._on_disk.checked.add(queue.cell, queue.host_id)
             if queue.failures or queue.hold_until:
                 self._on_disk.failing[queue.cell, queue.host_id] = (
                     queue.failures,

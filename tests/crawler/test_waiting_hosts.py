@@ -16,7 +16,7 @@ from teia.lab.server.witness import early_requests
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.records import Outcome
 from tests.crawler.offline import OfflineCrawl, offline_crawl
-from tests.crawler.webs import ScriptedWeb, crawl_web, html, text_of
+from tests.crawler.webs import ScriptedWeb, Server, crawl_web, html, redirect, text_of
 
 LIMIT, HOSTS = 5, 60
 HOST_SETTINGS = {"sites__aliases": False, "sites__traps": False, "sites__probe_after_pages": 0}
@@ -135,6 +135,42 @@ def test_hosts_that_must_not_be_requested_for_long_do_not_keep_others_from_memor
     assert len(crawl.queues) <= 3
 
 
+def test_hosts_whose_servers_were_asked_who_they_answer_leave_memory_and_are_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running_collection, "MAKE_ROOM_EVERY_S", 0.1)
+    monkeypatch.setattr(running_collection, "IDLE_TURN_S", 0.5)
+    settings = {**HOST_SETTINGS, "limits__hosts_in_memory": LIMIT, "sites__identity_after_pages": 1}
+    crawled = crawl_web(broad_web(20), tmp_path, "hub.test/", within_s=60, **settings)
+    asked = crawled.requested()
+    for number in range(20):
+        assert asked.count(f"h{number}.test/") in {1, 2}, "the page, and once more under another name"
+        assert asked.count(f"h{number}.test/more") in {1, 2}
+    assert len(asked) > 20 * 3 + 2
+
+
+def test_names_that_only_a_robots_txt_leads_to_do_not_keep_others_from_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have no row on disk, and those that never answer stayed for ever."""
+    monkeypatch.setattr(running_collection, "MAKE_ROOM_EVERY_S", 0.1)
+    names = [f"h{number}.test" for number in range(20)]
+
+    def led_to(name: str) -> object:
+        def answer(request: WorldRequest) -> WorldAnswer:
+            return redirect(f"http://dead-{name}:{request.headers['host'].rpartition(':')[2]}/robots.txt")
+
+        return answer
+
+    pages = {name: {"/": html(text=text_of(at)), "/robots.txt": led_to(name)} for at, name in enumerate(names)}
+    web = ScriptedWeb({"hub.test": {"/": hub(*names)}, **pages})  # type: ignore[dict-item]
+    web.unreachable = {f"dead-{name}": Server(f"127.77.91.{at}") for at, name in enumerate(names, 1)}
+    settings = {**HOST_SETTINGS, "limits__hosts_in_memory": LIMIT}
+    crawled = crawl_web(web, tmp_path, "hub.test/", within_s=60, **settings)
+    asked = crawled.requested()
+    assert {f"{name}/robots.txt" for name in names} <= set(asked)
+
+
 # ---- single hosts, without a loop -------------------------------------------------------------------------------
 
 
@@ -196,3 +232,22 @@ def test_a_paused_host_waits_on_disk_until_the_settings_change(tmp_path: Path) -
         assert [number.host_id for number in crawl.waiting_hosts.take(10)] == [2]
         crawl.reconfigure(crawl.compiled, CourtesyInForce.from_settings(0.0, crawl.config.courtesy), schedule)
         assert [number.host_id for number in crawl.waiting_hosts.take(10)] == [1]
+
+
+def test_a_host_that_is_looked_at_again_every_minute_has_its_turn_and_no_more(tmp_path: Path) -> None:
+    """A page that is due at least once a minute, or a budget that is looked at as often."""
+    with offline_crawl({}, tmp_path, "http://seed.test/", limits__hosts_in_memory=1, collection__cells=1) as offline:
+        crawl, schedule, now = offline.crawl, schedule_of(offline.crawl), offline.clock.ticks_s()
+        apply(offline, schedule, "a.test", "b.test")
+        queue, left, until = crawl.queues["a.test"], [], now + 2 * running_collection.TURN_S
+        while not left and now < until:
+            now += 50
+            crawl.wake_due(schedule, now)
+            queue.exhausted = True
+            crawl._low_buffers.clear()
+            crawl._check_later(queue, now + 50)
+            left = crawl.make_room(schedule, now)
+        assert left == ["a.test"]
+        assert [number.host_id for number in crawl.waiting_hosts.take(10)] == [2]
+        crawl.wake_due(schedule, now + 50)
+        assert [number.host_id for number in crawl.waiting_hosts.take(10)] == [1], "its check brings it back"

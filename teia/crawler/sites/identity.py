@@ -90,6 +90,17 @@ def verdict_of(check: IdentityCheck) -> str:
     return DIFFERENT if _agree(check.ours, check.again) else UNSTABLE
 
 
+def is_over(check: IdentityCheck) -> bool:
+    """Tell whether nothing more is to be requested for a check that has begun."""
+    return not check.is_pending and verdict_of(check) != OPEN
+
+
+def ended_check() -> IdentityCheck:
+    """Return the check of a host that left memory after it, so that the host is not checked again."""
+    nothing = AnswerImpression("", "", b"", 0)
+    return IdentityCheck("", nothing, nothing)
+
+
 def parse_detail(detail: str) -> tuple[str, str, str] | None:
     """Return verdict, our outcome and the other one from a detail of the fetch log; None if it has none."""
     found = _DETAIL.fullmatch(detail)

@@ -133,9 +133,13 @@ class Politeness:
             target = self._held_addresses.get(address) or DelayTarget(address)
             self.addresses[address] = self._held_addresses[address] = target
             if self._crashed_at is not None:
-                longest_s = self.courtesy.delay_s * max(1.0, self.courtesy.small_site_factor)
-                self._delay_from(target, self._crashed_at, longest_s)
+                self._delay_from(target, self._crashed_at, self._longest_delay_s)
         return target
+
+    @property
+    def _longest_delay_s(self) -> float:
+        """The delay of an address whose hosts are not known."""
+        return self.courtesy.delay_s * max(1.0, self.courtesy.small_site_factor)
 
     def begin_request(self, server: DelayTarget, address: DelayTarget) -> None:
         # A target may have been forgotten between its choice and this request.
@@ -233,6 +237,10 @@ class Politeness:
         There are hosts on disk that may have been requested just before a crash, and too many to have them in memory.
         """
         self._crashed_at = now
+        for server in self.servers.values():
+            self._delay_from(server, now, self.delay_s(server))
+        for address in self.addresses.values():
+            self._delay_from(address, now, self._longest_delay_s)
 
     @staticmethod
     def _delay_from(target: DelayTarget, now: float, delay_s: float) -> None:

@@ -49,6 +49,10 @@ class HostSet:
         bits[octet] |= 1 << bit
         return is_new
 
+    def has(self, cell: int, host_id: int) -> bool:
+        bits, (octet, bit) = self._bits.get(cell, b""), divmod(host_id, 8)
+        return octet < len(bits) and bool(bits[octet] >> bit & 1)
+
     def remove(self, cell: int, host_id: int) -> None:
         """Remove a host that is there."""
         self._bits[cell][host_id // 8] ^= 1 << host_id % 8
@@ -108,12 +112,14 @@ class HostsOnDisk:
     """Hosts of a crawl that are not in memory, and what is known of them there.
 
     `met` are all hosts that had work in this run. `parked` come back with other settings. `failing` have failures in a
-    row, the last kind of these, and the time until which they are held. At `next_look` hosts in memory may be looked
-    through for some to leave.
+    row, the last kind of these, and the time until which they are held. The servers of `checked` were asked whether
+    they answer by identity (crawler/sites/identity.py). At `next_look` hosts in memory may be looked through for some to
+    leave.
     """
 
     met: HostSet = field(default_factory=HostSet)
     waiting: WaitingHosts = field(default_factory=WaitingHosts)
     parked: list[HostNumber] = field(default_factory=list)
     failing: dict[tuple[int, int], tuple[int, Outcome, float]] = field(default_factory=dict)
+    checked: HostSet = field(default_factory=HostSet)
     next_look: float = 0.0

@@ -222,6 +222,15 @@ def test_after_a_crash_places_that_become_known_later_wait_as_long() -> None:
     assert politeness.server("b").is_free(2_000, 1), "long after the crash it is over"
 
 
+def test_after_a_crash_places_that_are_known_already_wait_as_long() -> None:
+    """A shared address is known from the ledger, before the hosts at it come from the disk."""
+    politeness = Politeness(CourtesySettings(delay_s=5.0, response_factor=0.0, small_site_factor=3.0))
+    politeness.address("1.1.1.1").known_sites = 500
+    politeness.server("main.test")
+    politeness.delay_all_after_crash(now=100)
+    assert politeness.address("1.1.1.1").ready_at == politeness.server("main.test").ready_at == 115
+
+
 def test_after_a_crash_no_recorded_delay_is_shortened() -> None:
     politeness = polite(delay_s=5)
     politeness.server("a").ready_at = 4_000
