@@ -650,8 +650,8 @@ class Crawl:
     def make_room(self, schedule: HostSchedule, now: float) -> list[str]:
         """Let some hosts leave memory, because others wait on disk for their room; return their names.
 
-        These are hosts that were parked or given up, that wait long, that had their turn, or that never had a URL. A host
-        that comes back is read from disk again.
+        These are hosts that were parked or given up, that wait long, that had their turn, or that never had a URL. A
+        host that comes back is read from disk again.
         """
         if not self.waiting_hosts or self.room > 0 or now < self._on_disk.next_look or self._group is not None:
             return []  # a commit under way refers to hosts

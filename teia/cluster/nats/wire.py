@@ -74,7 +74,8 @@ class Wire:
             most = f"{self.client.max_payload:,} bytes"
             raise ClusterError(f"a message is larger than the limit of NATS ({most}); increase max_payload") from error
         except js_errors.BadRequestError as error:
-            if error.err_code != NO_PEERS:
+            # A conditional write that lost has no code: its class says all.
+            if getattr(error, "err_code", None) != NO_PEERS:
                 raise
             raise NoAnswer(
                 f"NATS cannot place all copies of a stream ({error.description}); check that all of its servers run"
