@@ -3,10 +3,11 @@
     python -m bench.soak [--hours 8] [--hosts 40] [--write]
 
 What grows with time fills a machine in the end. Every `SAMPLE_S` seconds each process of the crawl and the server is
-read in /proc: its own memory (`RssAnon`), open descriptors, threads. Processes of one role are added up. The slope of a
-figure is the median of the slopes between all pairs of samples of the second half (Theil and Sen): in the first half
-caches fill. A figure is flat if what the slope adds in that half is less than the noise (twice the median distance of
-the samples from the line), or a hundredth of the figure.
+read in /proc: its own memory (`RssAnon`), open descriptors, threads. Processes of one role are added up, and so are the
+logs of SQLite, which grow as long as a reader is in the middle of a query. The slope of a figure is the median of the
+slopes between all pairs of samples of the second half (Theil and Sen): in the first half caches fill. A figure is flat
+if what the slope adds in that half is less than the noise (twice the median distance of the samples from the line), or
+a hundredth of the figure.
 
 The web changes while it is crawled, has errors, and is requested once a second for each host. The archive has a
 quota, so that old captures are removed. The visitor searches and opens pages of the interface every `VISIT_S` seconds.
@@ -133,15 +134,14 @@ def _descendants(pid: int) -> Iterator[int]:
 # ---- growth ---------------------------------------------------------------------------------------------------------
 
 
-def growth_of(role: str, figure: str, samples: Sequence[Sample]) -> Growth:
-    """Judge one figure of a role."""
-    values = [float(getattr(each, figure)) for each in samples]
+def growth_of(role: str, figure: str, points: Sequence[tuple[float, float]]) -> Growth:
+    """Judge one figure of a role; `points` are its values by the seconds since the start."""
+    values = [value for _, value in points]
     parts = [values[len(values) * part // QUARTERS : len(values) * (part + 1) // QUARTERS] for part in range(QUARTERS)]
-    half = samples[len(samples) // 2 :: max(1, len(samples) // 2 // MOST_SAMPLES)]
-    slope, noise = slope_and_noise([(each.at_s / 3_600, float(getattr(each, figure))) for each in half])
-    added = slope * (half[-1].at_s - half[0].at_s) / 3_600
-    level = statistics.median(float(getattr(each, figure)) for each in half)
-    is_flat = added <= max(noise, LEAST_SHARE * level)
+    half = points[len(points) // 2 :: max(1, len(points) // 2 // MOST_SAMPLES)]
+    slope, noise = slope_and_noise([(at_s / 3_600, value) for at_s, value in half])
+    added = slope * (half[-1][0] - half[0][0]) / 3_600
+    is_flat = added <= max(noise, LEAST_SHARE * statistics.median(value for _, value in half))
     quarters = [round(statistics.median(part), 1) for part in parts]
     return Growth(role, figure, quarters, round(slope, 3), round(noise, 3), is_flat)
 
@@ -163,6 +163,7 @@ def soak(hours: float, hosts: int, folder: Path, progress: Callable[[str], None]
     data = folder / "data"
     open_root(data, create=True)
     samples: dict[str, list[Sample]] = defaultdict(list)
+    logs_mb: list[tuple[float, float]] = []
     statuses, refused = Counter[int](), set[str]()
     with ExitStack() as stack:
         crawler = stack.enter_context(_crawling(folder, hosts))
@@ -183,12 +184,13 @@ def soak(hours: float, hosts: int, folder: Path, progress: Callable[[str], None]
             if now >= next_sample:
                 for role, pids in processes_by_role(leaders).items():
                     samples[role].append(read_sample(pids, now - began))
+                logs_mb.append((now - began, _logs_mb(data)))
                 next_sample = now + SAMPLE_S
-                progress(f"{(now - began) / 60:.1f} min: " + _line(samples))
+                progress(f"{(now - began) / 60:.1f} min: {_line(samples)}, logs {logs_mb[-1][1]:.0f} MB")
             time.sleep(0.1)
         status = _status(server)
     audits = {name: _audit(name, data) for name in AUDITS}
-    growths = _growths(samples)
+    growths = [*_growths(samples), growth_of("files", "logs_mb", logs_mb)]
     return {
         "hours": hours,
         "hosts": hosts,
@@ -207,7 +209,20 @@ def _growths(samples: Mapping[str, Sequence[Sample]]) -> list[Growth]:
     """Judge all roles that were there most of the time; others are short work."""
     longest = max(map(len, samples.values()))
     lasting = {role: of_it for role, of_it in samples.items() if len(of_it) > longest / 2}
-    return [growth_of(role, figure, of_it) for role, of_it in lasting.items() for figure in FIGURES]
+    return [
+        growth_of(role, figure, [(each.at_s, float(getattr(each, figure))) for each in of_it])
+        for role, of_it in lasting.items()
+        for figure in FIGURES
+    ]
+
+
+def _logs_mb(data: Path) -> float:
+    """Return the size of all logs of SQLite's."""
+    total = 0
+    for path in data.rglob("*-wal"):
+        with contextlib.suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total / 2**20
 
 
 @contextmanager

@@ -21,8 +21,8 @@ then new URLs, then known pages, then suspected traps. A URL that moves meanwhil
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from itertools import islice
 
@@ -116,19 +116,25 @@ def preview_queue(
     # With a filter few URLs may match, so the limit of all hosts together is shared out.
     most = max(MIN_PER_HOST, MAX_URLS_SCANNED // max(1, len(lines))) if only.needs_scan else MAX_URLS_SCANNED
     paces = BudgetPaces(lookup, config, now_s)
-    hosts = [_Host(lookup.cells[line.cell], *paces.of_host(line), config, now_s, only, most) for line in lines]
-    # The number breaks ties: hosts cannot be compared.
-    heap = [(*host.priority, number, host) for number, host in enumerate(hosts) if host.priority is not None]
-    heapq.heapify(heap)
-    found: list[QueuePreview] = []
-    while heap and len(found) < limit:
-        *_, number, host = heap[0]
-        found.append(host.pop())
-        if host.priority is None:
-            heapq.heappop(heap)
-        else:
-            heapq.heapreplace(heap, (*host.priority, number, host))
-    return found
+    with ExitStack() as stack:
+        hosts = [
+            stack.enter_context(
+                closing(_Host(lookup.cells[line.cell], *paces.of_host(line), config, now_s, only, most))
+            )
+            for line in lines
+        ]
+        # The number breaks ties: hosts cannot be compared.
+        heap = [(*host.priority, number, host) for number, host in enumerate(hosts) if host.priority is not None]
+        heapq.heapify(heap)
+        found: list[QueuePreview] = []
+        while heap and len(found) < limit:
+            *_, number, host = heap[0]
+            found.append(host.pop())
+            if host.priority is None:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, (*host.priority, number, host))
+        return found
 
 
 def time_or_never(unix_s: float | None) -> str | None:
@@ -164,8 +170,8 @@ def _may_have(line: HostLine, why: str, now_s: float) -> bool:
 
 def find_next_key(frontier: FrontierCell, line: HostLine, config: Config, now_s: float) -> int | None:
     """Return the key of the next URL of a host; None if all wait for a time in the future."""
-    found = _Host(frontier, line, config.refresh, config, now_s, QueueFilter(), MIN_PER_HOST)
-    return next((item.key for *_, item, why in found.scan() if why in FIRST), None)
+    with closing(_Host(frontier, line, config.refresh, config, now_s, QueueFilter(), MIN_PER_HOST)) as found:
+        return next((item.key for *_, item, why in found.scan() if why in FIRST), None)
 
 
 def wait_reason(item: QueuedUrl | LaneUrl, line: HostLine, now_s: float, *, is_first: bool) -> str:
@@ -182,7 +188,10 @@ def wait_reason(item: QueuedUrl | LaneUrl, line: HostLine, now_s: float, *, is_f
 
 
 class _Host:
-    """Iterator over one host's URLs; `priority` is (expected, waiting since) of the next, None if there is none."""
+    """Iterator over one host's URLs; `priority` is (expected, waiting since) of the next, None if there is none.
+
+    It must be closed: it reads the cell, and as long as it does SQLite's log of the cell grows.
+    """
 
     def __init__(
         self,
@@ -206,6 +215,10 @@ class _Host:
     def priority(self) -> tuple[float, float] | None:
         return (self._next[1], self._next[2].since_s) if self._next is not None else None
 
+    def close(self) -> None:
+        # Its frame refers to this object: without this both would wait for a search for garbage.
+        self._wanted.close()
+
     def pop(self) -> QueuePreview:
         assert self._next is not None
         ahead, at_s, item, why = self._next
@@ -215,7 +228,7 @@ class _Host:
         state = (item.since_s, item.depth, item.failures)
         return QueuePreview(expected_s, self._line.host, item.url, source, why, ahead, *state)
 
-    def _matching(self) -> Iterator[tuple[int, float, QueuedUrl, str]]:
+    def _matching(self) -> Generator[tuple[int, float, QueuedUrl, str]]:
         for each in self.scan():
             if self._only.wants(each[2]) and self._only.why in ("", each[3]):
                 yield each

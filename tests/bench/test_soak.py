@@ -16,31 +16,30 @@ from tests.waiting import until
 HOURS = 2.0
 
 
-def samples(memory_of_hour: float, spread: float = 0.0, start: float = 100.0) -> list[Sample]:
+Points = list[tuple[float, float]]
+
+
+def memory(of_hour: float, spread: float = 0.0) -> Points:
     """Two hours of a process whose memory grows by so much an hour, after a start in which caches filled."""
     chance = random.Random(7)
     times = [number * SAMPLE_S for number in range(int(HOURS * 3_600 / SAMPLE_S))]
-    return [
-        Sample(at_s, start + min(at_s, 1_800) / 90 + memory_of_hour * at_s / 3_600 + chance.gauss(0, spread), 50, 4)
-        for at_s in times
-    ]
+    return [(at_s, 100 + min(at_s, 1_800) / 90 + of_hour * at_s / 3_600 + chance.gauss(0, spread)) for at_s in times]
 
 
 @pytest.mark.parametrize(
-    ("memory_of_hour", "spread", "is_flat"),
+    ("of_hour", "spread", "is_flat"),
     [(0.0, 0.0, True), (0.0, 3.0, True), (0.5, 0.0, True), (2.0, 0.0, False), (8.0, 2.0, False), (-5.0, 0.0, True)],
 )
-def test_memory_that_grows_by_more_than_noise_is_told(memory_of_hour: float, spread: float, is_flat: bool) -> None:
-    found = growth_of("crawl", "memory_mb", samples(memory_of_hour, spread))
+def test_memory_that_grows_by_more_than_noise_is_told(of_hour: float, spread: float, is_flat: bool) -> None:
+    found = growth_of("crawl", "memory_mb", memory(of_hour, spread))
     assert found.is_flat is is_flat
-    assert found.slope_per_hour == pytest.approx(memory_of_hour, abs=0.5)
-    assert found.quarters[0] < found.quarters[-1] or memory_of_hour < 0, "what the start took is shown"
+    assert found.slope_per_hour == pytest.approx(of_hour, abs=0.5)
+    assert found.quarters[0] < found.quarters[-1] or of_hour < 0, "what the start took is shown"
 
 
 def test_one_descriptor_more_every_ten_minutes_is_told() -> None:
-    leaking = [Sample(each.at_s, 100.0, 50 + int(each.at_s // 600), 4) for each in samples(0.0)]
-    assert not growth_of("crawl", "descriptors", leaking).is_flat
-    assert growth_of("crawl", "threads", leaking).is_flat
+    assert not growth_of("crawl", "descriptors", [(at_s, 50 + at_s // 600) for at_s, _ in memory(0.0)]).is_flat
+    assert growth_of("crawl", "threads", [(at_s, 4.0) for at_s, _ in memory(0.0)]).is_flat
 
 
 def test_single_outliers_do_not_change_the_slope() -> None:
