@@ -42,7 +42,11 @@ PAGES = {
 @pytest.fixture(scope="session")
 def crawled_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A crawled and indexed collection; copied by who writes in it."""
-    data = crawl_web(ScriptedWeb({"x.test": PAGES}), tmp_path_factory.mktemp("web"), "x.test/").data
+    return indexed(crawl_web(ScriptedWeb({"x.test": PAGES}), tmp_path_factory.mktemp("web"), "x.test/").data)
+
+
+def indexed(data: Path) -> Path:
+    """The same folder, once all its pages can be found."""
 
     async def index() -> None:
         following = CollectionFollower(open_root(data), "main", WallClock())
