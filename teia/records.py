@@ -144,8 +144,8 @@ class Link(NamedTuple):
 class Fetched:
     """Result of one request. Head and body are as received: still compressed, chunks already undone or not.
 
-    `unanswered`: it went out on a kept connection that the server closed instead of answering. That proves nothing
-    about the URL, and the server may have seen the request.
+    `unanswered`: it went out on a kept connection that the server closed instead of answering, and the server may have
+    seen it; or it was not sent, because the host might belong to another machine. That proves nothing about the URL.
     """
 
     url: str

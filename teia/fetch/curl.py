@@ -58,6 +58,9 @@ _NOT_SENT = frozenset({StopReason.STALE_PEER, StopReason.HUNG_UP})
 """Ends of transfers whose request was not sent, so that it may go out on a fresh connection at once."""
 
 
+_UNANSWERED = frozenset({StopReason.REPEAT, StopReason.NOT_OURS})
+"""Ends of transfers that say nothing of the URL or its host: the request was sent in vain, or not at all."""
+
 _SILENT = frozenset({pycurl.E_SSL_CONNECT_ERROR, pycurl.E_GOT_NOTHING, pycurl.E_RECV_ERROR, pycurl.E_SEND_ERROR})
 """Ends of transfers to servers that refuse HTTP/1.1: by a TLS alert, or by closing the connection."""
 
@@ -415,7 +418,7 @@ class CurlFetcher:
             body=answer.body(),
             truncated=verdict.truncated,
             detail=_printable(verdict.detail) if verdict.detail else "",
-            unanswered=answer.stop is StopReason.REPEAT,
+            unanswered=answer.stop in _UNANSWERED,
         )
         del self._running[curl]
         self._release(transfer.pin)

@@ -32,7 +32,7 @@ class StopReason(Enum):
     STALE_PEER = "idle connection leads to another address"
     HUNG_UP = "idle connection was closed before the request"
     REPEAT = "idle connection was closed before the response"
-    NOT_OURS = "the host belongs to another machine by now"
+    NOT_OURS = "the host may belong to another machine by now"
     HEADER_LINE = "header line too long"
     HEADER_COUNT = "too many header lines"
     HEADER_BYTES = "headers too large"

@@ -192,12 +192,12 @@ cdef class WordTable:
     cdef bytes _numbers(self, bytes stems):
         """Return the numbers of stems that are divided by blanks, as octets."""
         cdef uint32_t number
-        cdef bytes found = b""
+        cdef list found = []
         for stem in stems.split(b" "):
             if stem and stem != self.gap and (stem in self.numbers or len(self.numbers) < self.most_stems):
                 number = self.numbers.setdefault(stem, len(self.numbers))
-                found += (<char*>&number)[:sizeof(number)]
-        return found
+                found.append((<char*>&number)[:sizeof(number)])
+        return b"".join(found)
 
     cdef tuple _count(self, Text* numbers):
         """Return each of some numbers once, and how often each is there. Nothing here lets another thread run."""

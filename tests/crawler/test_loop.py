@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from teia.crawler.ownership import OneMachine
 from teia.crawler.running_collection import CrawlState
 from teia.lab.server.witness import early_requests
 from teia.lab.world.exchange import ServerFault, WorldAnswer, WorldRequest
@@ -106,6 +107,28 @@ def test_last_page_of_a_host_without_a_delay_is_requested_again_if_its_connectio
     crawled = crawl_web(web, tmp_path, "a.test/", courtesy__delay_s=0.0, courtesy__retry_wait_s=3_600.0)
     assert crawled.outcomes()["a.test/x"] == "200"
     assert crawled.requested().count("a.test/x") == 2
+
+
+@pytest.mark.parametrize("stopped", [1, 2])
+def test_request_that_a_node_did_not_dare_to_send_is_sent_a_moment_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: int
+) -> None:
+    """Its session was silent while it connected. As a failure of robots.txt this closed the host for many minutes."""
+    asked = 0
+
+    def may_send(*_: object) -> Callable[[], bool]:
+        def ask() -> bool:
+            nonlocal asked
+            asked += 1
+            return asked != stopped  # the request of robots.txt, or that of the first page
+
+        return ask
+
+    monkeypatch.setattr(OneMachine, "may_send", may_send)
+    web = ScriptedWeb({"a.test": {"/robots.txt": robots("User-agent: *\nAllow: /"), "/": html("/1"), "/1": html()}})
+    crawled = crawl_web(web, tmp_path, "a.test/", within_s=20, courtesy__retry_wait_s=600.0)
+    assert crawled.requested() == ["a.test/robots.txt", "a.test/", "a.test/1"]
+    assert asked == 4
 
 
 def test_redirects_are_decisions_and_chains_end(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from teia.index.schema import (
     words_analyser,
 )
 from teia.index.stems import Words, shared_words
+from tests.timing import within
 
 from .pages import page
 
@@ -178,3 +179,11 @@ def test_only_so_many_stems_have_a_number(monkeypatch: pytest.MonkeyPatch) -> No
     assert _counts(words, "eins zwei drei eins") == {first: 2, second: 1}
     assert words.stems() == [first, second]
     assert words.of("drei")[0].strip() == third
+
+
+@pytest.mark.heavy
+def test_a_million_characters_in_one_run_take_time_by_their_number() -> None:
+    """No octet of ASCII divides them. By the square of their number they took ten seconds."""
+    text = "\u00e9\u2014" * 500_000
+    stems, _ = within(3.0, lambda: Words().counted(text)[:2])
+    assert stems.count(" ") == 500_000
