@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Merging and choosing the links of a page, compiled (links.py has the rule).
 
-tests/crawler/test_links.py compares it with the same in Python. A page has a hundred links, and half of the time was
-spent on calls and on numbers that were unpacked only to be packed again.
+tests/crawler/test_chosen_links.py compares it with the same in Python. A page has a hundred links, and half of the time
+was spent on calls and on numbers that were unpacked only to be packed again.
 """
 
 from cpython.array cimport array, clone

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 SHRINK_EVERY_S = 60.0
 """Interval at which the logs of cells are checked, and truncated where they are large.
 
-SQLite itself checkpoints at 128 MB, which makes commits cheap, but never truncates the log.
+They are moved from 80 MiB on (frontier/log_mover.py), and written over instead of truncated.
 """
 
 FORGET_EVERY_S = 600.0

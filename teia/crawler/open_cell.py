@@ -181,7 +181,7 @@ class Cell:
             self.archive = self._open_archive()
 
     def truncate_log(self, at_least: int = 0) -> None:
-        """Truncate SQLite's log (up to 128 MB) if larger than `at_least`, as far as readers and the disk allow."""
+        """Truncate SQLite's log if larger than `at_least`, as far as readers and the disk allow."""
         if log_bytes(self.frontier.path) > at_least:
             self.frontier.shrink_log()
 

@@ -178,7 +178,7 @@ class PageRendering(Protocol):
 
 
 class HostOnDisk(NamedTuple):
-    """A host that has left memory and is loaded when its next URL is due."""
+    """A host that has left memory, and is loaded when its next URL is due or its delay has ended."""
 
     number: HostNumber
     is_unresolved: bool

@@ -65,8 +65,8 @@ LINKED_TWICE_SHARE = 8
 AT_FIRST, OF_DOUBTFUL = 6, 3
 """Number of URLs that may go before any was read, and again for each unanswered request.
 
-The second of lists, of additions to the address of a page, and of other spellings: most traps are among these, and with
-six of each a thousand pages among eight kinds of traps took more than a tenth of the requests for the traps.
+`OF_DOUBTFUL` holds for lists, for additions to the address of a page, and for other spellings: most traps are among
+these, and with six of each a thousand pages among eight kinds of traps took more than a tenth of the requests for them.
 
 An unanswered request says nothing about the pattern, and a dead host should be recognised soon.
 """

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Joining of plain references to the folders of a document, compiled (base.py uses it).
 
-tests/parse/html/test_base.py compares it with the expression that defines a plain reference. Indexes are not checked by
-Cython here: a reference is read through `_octet`, which is 0 behind its end.
+tests/parse/html/test_base.py compares it with the reference implementation. Indexes are not checked by Cython here: a
+reference is read through `_octet`, which is 0 behind its end.
 """
 
 from cpython.unicode cimport PyUnicode_1BYTE_DATA, PyUnicode_GET_LENGTH, PyUnicode_New
