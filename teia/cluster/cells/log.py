@@ -241,13 +241,13 @@ class CellLog:
 
     async def replay(self, after: int, until: int) -> AsyncIterator[LogEntry]:
         """Yield the records that follow `after`, up to and with `until`, which must be one of them."""
-        last = after
+        last, patience_s = after, DEAF_S
         while last < until and not self._is_over():
-            heard_at, parts = self._clock.ticks_s(), list[bytes]()
+            before, heard_at, parts = last, self._clock.ticks_s(), list[bytes]()
 
             def is_deaf() -> bool:
                 # More is to come. The client may have lost its subscription in an outage without noticing.
-                return self._clock.ticks_s() - heard_at > DEAF_S  # noqa: B023
+                return self._clock.ticks_s() - heard_at > patience_s  # noqa: B023
 
             async with contextlib.aclosing(self._follow(["log", "part"], last, is_deaf)) as messages:
                 async for kind, message in messages:
@@ -259,9 +259,11 @@ class CellLog:
                     parts.clear()
                     self.unsaved_bytes += len(entry.body)
                     yield entry
-                    last, heard_at = entry.seq, self._clock.ticks_s()
+                    last, heard_at = entry.seq, self._clock.ticks_s()  # without the time that the caller took
                     if last >= until:
                         return
+            # Over a slow line a message may take longer than that.
+            patience_s = DEAF_S if last > before else 2 * patience_s
         if last < until:
             raise CellLost(self.cell, "the session ended before its log was read")
 

@@ -105,6 +105,33 @@ def test_a_subscription_that_went_deaf_is_made_anew_where_more_records_must_come
     nats.run(main())
 
 
+def test_records_over_a_line_that_is_slower_than_the_patience_are_read(
+    nats: Nats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each new subscription begins at the last record, so that one of ten seconds would never be read."""
+    monkeypatch.setattr("teia.cluster.cells.log.DEAF_S", 0.05)
+    follow = CellLog._follow
+
+    async def slow(log: CellLog, kinds: list[str], after: int, is_over: Callable[[], bool]) -> Any:
+        async with aclosing(follow(log, kinds, after, is_over)) as messages:
+            async for message in messages:
+                comes_at = nats.clock.ticks_s() + 0.15
+                await until_async(lambda: is_over() or nats.clock.ticks_s() >= comes_at)  # noqa: B023
+                if is_over():
+                    return
+                yield message
+
+    async def main() -> None:
+        wire = await nats.wire()
+        log = log_of(nats, wire, await nats.stream(wire), "a")
+        await log.take(None)
+        written = [await log.append(body) for body in (b"first", b"second")]
+        monkeypatch.setattr(CellLog, "_follow", slow)
+        assert [each.seq for each in await read(log, 0, written[-1])][1:] == written
+
+    nats.run(main())
+
+
 def test_a_stale_owners_commit_is_refused(nats: Nats) -> None:
     """Issue 7, NATS.md 3.2: from the instant another takes the cell, by the server, with its links."""
 
