@@ -27,7 +27,7 @@ from teia.crawler.live_activity import LiveRequests
 from teia.crawler.ownership import OneMachine, Ownership
 from teia.crawler.robots import RobotsCache
 from teia.crawler.sites.aliases import AliasBook, AliasNames
-from teia.crawler.sites.identity import IDENTITY_REQUESTS, ended_check, is_over
+from teia.crawler.sites.identity import IDENTITY_REQUESTS, ended_check
 from teia.crawler.sites.soft404 import PROBE, apply_stored_probe
 from teia.crawler.upkeep.removal import PendingRemoval
 from teia.crawler.visit import RENDER, ActiveVisit
@@ -667,10 +667,8 @@ class Crawl:
         turns = ceil(self.config.limits.hosts_in_memory / 4)
         chosen: dict[HostQueue, float] = {}
         for queue in self.queues.values():
-            check = queue.identity
-            is_being_checked = check is not None and check.was_begun and not is_over(check)
             is_used = queue.users > len(checks.get(queue, ())) or queue.prerequisites
-            if is_used or is_being_checked or queue in awaited:
+            if is_used or queue in awaited:
                 continue
             free_at = max(queue.server.ready_at, queue.hold_until)
             has_had_its_turn = turns > 0 and now - max(queue.came_at, self._started_at) >= turn_s

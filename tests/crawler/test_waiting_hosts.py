@@ -9,6 +9,8 @@ import pytest
 from teia.crawler import running_collection
 from teia.crawler.commit import CommitResult
 from teia.crawler.running_collection import Crawl
+from teia.crawler.sites.identity import OPEN, verdict_of
+from teia.frontier.cell.rows import AnswerImpression, IdentityCheck
 from teia.frontier.queue.ledger import CourtesyInForce
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostSchedule
@@ -135,7 +137,7 @@ def test_hosts_that_must_not_be_requested_for_long_do_not_keep_others_from_memor
     assert len(crawl.queues) <= 3
 
 
-def test_hosts_whose_servers_were_asked_who_they_answer_leave_memory_and_are_asked_once(
+def test_hosts_that_were_checked_for_answers_by_identity_leave_memory_and_are_checked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running_collection, "MAKE_ROOM_EVERY_S", 0.1)
@@ -206,6 +208,22 @@ def test_failures_and_holds_of_a_host_that_leaves_memory_are_remembered(tmp_path
         again = crawl.host_queue("a.test", 1, schedule)
         assert again is not queue
         assert (again.failures, again.last_failure, again.hold_until) == (7, Outcome.TIMEOUT, now + 900)
+
+
+def test_a_host_whose_check_of_identity_cannot_go_on_leaves_memory_and_gets_no_other_one(tmp_path: Path) -> None:
+    """Its answers differ, so that a third is needed; it has failed since, or has no URL left to be asked with."""
+    with offline_crawl({}, tmp_path, "http://seed.test/", limits__hosts_in_memory=1, collection__cells=1) as offline:
+        crawl, schedule, now = offline.crawl, schedule_of(offline.crawl), offline.clock.ticks_s()
+        apply(offline, schedule, "a.test", "b.test")
+        queue = crawl.queues["a.test"]
+        ours, other = (AnswerImpression(status, "", b"", 0) for status in ("200", "403"))
+        queue.identity, queue.failures, queue.exhausted = IdentityCheck("http://a.test/", ours, other), 3, True
+        assert verdict_of(queue.identity) == OPEN
+        assert crawl.make_room(schedule, now) == ["a.test"]
+        again = crawl.host_queue("a.test", 1, schedule)
+        assert again.identity is not None
+        assert verdict_of(again.identity) != OPEN
+        assert crawl.host_queue("b.test", 2, schedule).identity is None
 
 
 def test_a_host_whose_next_url_is_due_later_waits_on_disk_until_then(tmp_path: Path) -> None:

@@ -90,13 +90,8 @@ def verdict_of(check: IdentityCheck) -> str:
     return DIFFERENT if _agree(check.ours, check.again) else UNSTABLE
 
 
-def is_over(check: IdentityCheck) -> bool:
-    """Tell whether nothing more is to be requested for a check that has begun."""
-    return not check.is_pending and verdict_of(check) != OPEN
-
-
 def ended_check() -> IdentityCheck:
-    """Return the check of a host that left memory after it, so that the host is not checked again."""
+    """Return the check of a host that left memory after one had begun, so that the host is not checked again."""
     nothing = AnswerImpression("", "", b"", 0)
     return IdentityCheck("", nothing, nothing)
 

@@ -112,9 +112,9 @@ class HostsOnDisk:
     """Hosts of a crawl that are not in memory, and what is known of them there.
 
     `met` are all hosts that had work in this run. `parked` come back with other settings. `failing` have failures in a
-    row, the last kind of these, and the time until which they are held. The servers of `checked` were asked whether
-    they answer by identity (crawler/sites/identity.py). At `next_look` hosts in memory may be looked through for some
-    to leave.
+    row, the last kind of these, and the time until which they are held. For those of `checked` a check of identity had
+    begun (crawler/sites/identity.py); they get no other one. At `next_look` hosts in memory may be looked through for
+    some to leave.
     """
 
     met: HostSet = field(default_factory=HostSet)
