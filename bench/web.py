@@ -102,6 +102,8 @@ def served(root: Root) -> Iterator[Server]:
         try:
             assert process.stderr is not None
             line = process.stderr.readline()
+            # It may warn for hours: a pipe that nobody reads would fill, and hold it up.
+            threading.Thread(target=process.stderr.read, daemon=True).start()
             port = urlsplit(line.strip()).port
             assert port, line
             server = Server(port, token.read_text("ascii").strip(), process.pid)
@@ -326,7 +328,7 @@ def monitor(seconds: float, progress: Progress) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="teia-bench-monitor-") as folder:
         counts, root = Path(folder) / "counts", open_root(Path(folder) / "data", create=True)
         with served(root) as server, crawling(root, "bench.counted_crawl", str(counts)) as name:
-            _until(lambda: counts.exists() and _status(server, name).get("pages", 0) > 50)
+            _until(lambda: counts.exists() and read_status(server, name).get("pages", 0) > 50)
             pid = _pid(root, name)
             time.sleep(WARM_S)
             pids = (pid, server.pid)
@@ -381,7 +383,7 @@ def _listen(server: Server, name: str, ended: threading.Event) -> None:
     connection.close()
 
 
-def _status(server: Server, name: str) -> dict[str, Any]:
+def read_status(server: Server, name: str) -> dict[str, Any]:
     connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         connection.request("GET", f"/api/v1/c/{name}/status", headers={"Authorization": f"Bearer {server.token}"})

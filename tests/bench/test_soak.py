@@ -61,11 +61,11 @@ def test_processes_are_found_with_what_they_have_started() -> None:
     try:
         # `launch.py` becomes the interpreter of the function.
         until(lambda: process.pid in processes_by_role({"tests": os.getpid()}).get("tests: tests.bench.test_soak", []))
+        until(lambda: read_sample([process.pid], 0.0).memory_mb > 1, "it has begun to take memory")
         taken = read_sample([process.pid], 1.0)
     finally:
         process.close_input()
         process.end(10.0)
-    assert taken.memory_mb > 1
     assert taken.descriptors >= 3
     assert taken.threads == 1
     assert read_sample([process.pid], 2.0) == Sample(2.0, 0.0, 0, 0), "it has ended"
