@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 SHRINK_EVERY_S = 60.0
 """Interval at which the logs of cells are checked, and truncated where they are large.
 
-They are moved from 80 MiB on (frontier/log_mover.py), and written over instead of truncated.
+A log that was moved (frontier/log_mover.py) keeps its size, to be written over.
 """
 
 FORGET_EVERY_S = 600.0

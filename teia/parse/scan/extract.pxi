@@ -127,7 +127,7 @@ cdef class Extract:
         return link.value(ALT) or ""
 
     cdef int settled_as(self) except -1:
-        """Tell whether a link leads to a place in the page itself, or where another one with words leads."""
+        """Return IS_FRAGMENT for a link into the page itself, IS_REPEATED where another with words leads, or IS_NEW."""
         cdef int at = self.values.first[HREF]
         if self.first_base is None and at < self.values.last[HREF] and self.source.starts(at, 35):
             self.has_passed_fragments = True
