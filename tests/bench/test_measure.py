@@ -11,6 +11,7 @@ from teia.errors import LabError
 PYTHON = (sys.executable, "-I", "-S", "-c")
 
 
+@pytest.mark.heavy
 def test_the_end_of_a_command_is_noticed_when_it_comes_and_not_at_the_next_sample(tmp_path: Path) -> None:
     code = "import time; time.sleep(0.02); print(time.clock_gettime(time.CLOCK_MONOTONIC))"
     # Its own start and end take some milliseconds, of a busy machine some more: the best of several counts.
@@ -18,6 +19,7 @@ def test_the_end_of_a_command_is_noticed_when_it_comes_and_not_at_the_next_sampl
     assert 0.02 <= shortest < SAMPLE_S
 
 
+@pytest.mark.heavy
 def test_the_cost_is_that_of_all_processes_of_the_command(tmp_path: Path) -> None:
     work = "import time\nwhile time.process_time() < 0.2: pass"
     both = f"import subprocess, sys; subprocess.run([*{PYTHON!r}, {work!r}], check=True); print('done')"
@@ -27,6 +29,7 @@ def test_the_cost_is_that_of_all_processes_of_the_command(tmp_path: Path) -> Non
     assert cost.output_tail == "done\n"
 
 
+@pytest.mark.heavy
 def test_a_command_that_fails_or_takes_too_long_is_an_error_with_its_last_words(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="exit status 3: no\n"):
         measure((*PYTHON, "import sys; print('no'); sys.exit(3)"), {}, tmp_path, 60.0)

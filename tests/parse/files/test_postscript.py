@@ -39,6 +39,7 @@ def read(program: bytes) -> Page:
     return result.page
 
 
+@pytest.mark.heavy
 def test_text_and_title_of_a_postscript_document_are_found() -> None:
     page = read(PAGE + b"72 700 moveto (and the second) show showpage\n")
     assert (page.media_type, page.title, page.author) == ("application/postscript", "A small report", "Somebody")
@@ -46,16 +47,19 @@ def test_text_and_title_of_a_postscript_document_are_found() -> None:
     assert page.metadata == {}
 
 
+@pytest.mark.heavy
 def test_what_a_program_prints_is_no_text() -> None:
     assert read(b"(printed) print flush\n" + PAGE).text.split()[:3] == ["The", "first", "page"]
 
 
+@pytest.mark.heavy
 def test_an_error_keeps_the_pages_before_it_and_is_reported() -> None:
     page = read(PAGE + b"no.such.operator\n" + PAGE)
     assert "naïve" in page.text
     assert page.metadata == {"unread": "the end, because Ghostscript found an error in it"}
 
 
+@pytest.mark.heavy
 def test_an_endless_program_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postscript, "CPU_S", 1)
     began = time.monotonic()
@@ -65,16 +69,19 @@ def test_an_endless_program_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert time.monotonic() - began < postscript.LONGEST_S
 
 
+@pytest.mark.heavy
 def test_a_program_that_waits_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postscript, "LONGEST_S", 0.5)
     assert "took more than 0.5 s" in read(PAGE + b"{ 2000000000 { 1 pop } repeat } loop\n").metadata["unread"]
 
 
+@pytest.mark.heavy
 def test_a_program_that_allocates_without_end_fails_alone() -> None:
     page = read(PAGE + b"/a 1000000 array def 0 1 999999 { a exch 65000 string put } for showpage\n")
     assert page.metadata["unread"].startswith("the end, because")
 
 
+@pytest.mark.heavy
 def test_a_program_that_writes_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postscript, "MAX_OUTPUT_BYTES", 20_000)
     page = read(b"1 1 2000 { pop 72 700 moveto (many many words) show showpage } for\n")
@@ -91,6 +98,7 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.mark.heavy
 def test_a_program_reads_and_writes_no_file_and_starts_no_command(open_folder: Path) -> None:
     secret, made = open_folder / "secret", open_folder / "made"
     secret.write_text("(secretword) show")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from teia.clock import WallClock
 from teia.store.fixity import read_fixity
 from teia.store.root import open_root
@@ -11,6 +13,7 @@ from teia.web.background.fixity import FixityRunner
 from tests.store.signed_archives import change_byte, signed_archive
 
 
+@pytest.mark.heavy
 def test_the_due_files_of_a_collection_are_compared_and_damage_is_found(tmp_path: Path) -> None:
     root = open_root(tmp_path / "data", create=True)
     root.create_collection("main", '[archive]\nfixity_days = 30\n[collection]\nname = "main"\n', 1)

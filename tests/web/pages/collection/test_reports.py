@@ -198,6 +198,7 @@ def test_growth_hosts_types_and_servers_have_a_chart(web: Web) -> None:
         assert 'class="chart" id="chart"' in client.get(f"/c/main/reports/{name}").text, name
 
 
+@pytest.mark.heavy
 def test_the_hints_of_duckdb_are_shown(web: Web) -> None:
     client = web.client(Role.VIEWER)
     page = client.get("/c/main/sql", params={"q": "SELECT * FROM fetchs"}).text

@@ -32,6 +32,8 @@ from teia.web.server.installation import Busy, Installation, RequestSlots
 from tests.web.conftest import QUICK, Web, app_of
 from tests.web.hostile import PDF, XSS, crawl_twice, url_of
 
+pytestmark = pytest.mark.heavy  # the first capture starts the process that reads them
+
 
 @pytest.fixture(scope="module")
 def evil_data(tmp_path_factory: pytest.TempPathFactory) -> Path:

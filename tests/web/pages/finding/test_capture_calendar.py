@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from teia.frontier.tables.pages import VisitEntry
 from teia.web.access.roles import Role
 from teia.web.pages.finding.capture_calendar import make_calendar
@@ -33,6 +35,7 @@ def test_captures_are_arranged_by_year_and_day() -> None:
     assert make_calendar("http://a.test/", "main", visits, 2024, "", 0.0).days[0].day == "2024-12-31"
 
 
+@pytest.mark.heavy
 def test_a_day_of_the_calendar_leads_to_the_capture(web: Web) -> None:
     client, url = web.client(), web.some_url()
     calendar = client.get("/api/v1/c/main/calendar", params={"url": url}).json()

@@ -35,6 +35,7 @@ def day(days: float) -> str:
     return iso_utc(NOW_S + days * DAY_S)
 
 
+@pytest.mark.heavy
 def test_a_query_is_answered_as_of_a_date(past: Web) -> None:
     client = past.client()
     first = {hit["url"]: hit for hit in client.get(f"/api/v1/search?q=bridge&as_of={day(1)}").json()["hits"]}
@@ -47,6 +48,7 @@ def test_a_query_is_answered_as_of_a_date(past: Web) -> None:
     assert client.get("/api/v1/search?q=ferry").json()["total"] == 0
 
 
+@pytest.mark.heavy
 def test_the_page_says_the_date_and_links_to_the_captures_of_that_time(past: Web) -> None:
     shown = past.client().get(f"/search?q=mayor+opened&as_of={day(1)[:10]}").text
     assert f"Pages as they were on {day(1)[:10]}." in shown
