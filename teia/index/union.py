@@ -17,11 +17,10 @@ import json
 import logging
 import os
 import shutil
-import tempfile
-import weakref
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import tantivy
@@ -33,6 +32,7 @@ from teia.index.paging import advise_random_access, read_ahead, read_words_ahead
 from teia.index.position import META_FILE, has_index
 from teia.index.reader import IndexReader, damage_text, identity_of, open_index
 from teia.index.remote_pages import Extent, extent_of, write_segment
+from teia.lib.scratch import ScratchFolder
 
 logger = logging.getLogger(__name__)
 LEAST_FREE_BYTES = 16 << 20
@@ -62,18 +62,18 @@ class UnionReader(IndexReader):
         self._extents: tuple[Hashable, Extent] = (None, Extent())
         self._folders = dict(folders)
         self._metas = [str(folder / META_FILE) for folder in folders.values()]
-        self._folder = _make_folder()
+        self._scratch = _make_folder(self._lock)
+        self._folder = self._scratch.path
         self._resolved: dict[Path, str] = {}
         """Folders of cells without symbolic links."""
-        self._remove_folder = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     @property
     def cells(self) -> int:
         return len(self._folders)
 
     def close(self) -> None:
-        """Remove the temporary folder; searchers that are still used stay good."""
-        self._remove_folder()
+        """Remove the temporary folder. Returned searchers stay good, and later commits are not seen."""
+        self._scratch.close()
 
     def include_elsewhere(self, elsewhere: Extent) -> None:
         """Include pages of other machines in the mean lengths, from the next view on."""
@@ -90,9 +90,13 @@ class UnionReader(IndexReader):
             return self._extents[1]
 
     def state(self) -> Hashable:
+        if self._scratch.is_closed:
+            return self._loaded_state
         return tuple(map(identity_of, self._metas)), self._next_elsewhere
 
     def _reload(self, index: tantivy.Index | None) -> tantivy.Index:
+        if self._scratch.is_closed:
+            raise IndexFailure("the index was closed")
         problem: Exception | None = None
         for _ in range(TRIES):
             try:
@@ -206,13 +210,13 @@ class UnionReader(IndexReader):
                 link.unlink(missing_ok=True)
 
 
-def _make_folder() -> Path:
+def _make_folder(lock: Lock) -> ScratchFolder:
     """Make a folder for temporary links: in memory, unless that is full."""
     for parent in (_folder_in_memory(), None):
         with suppress(OSError):
             if parent is not None and shutil.disk_usage(parent).free < LEAST_FREE_BYTES:
                 continue
-            return Path(tempfile.mkdtemp(prefix="teia-index-", dir=parent))
+            return ScratchFolder("teia-index-", parent, lock)
     raise IndexFailure("no temporary folder can be written; free some space, or set TMPDIR")
 
 

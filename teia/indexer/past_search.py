@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -35,6 +34,7 @@ from teia.indexer.open_search import CollectionRanks, FrontierFacts, check_index
 from teia.indexer.reread import Rereader, RereadRequest
 from teia.lib.closing import Closing
 from teia.lib.message import Message
+from teia.lib.scratch import ScratchFolder
 from teia.search.rank.formula import Ranking
 from teia.search.rank.tantivy_query import captured_until
 from teia.search.serve.searcher import Searcher, SearchOptions
@@ -77,7 +77,7 @@ class PastSearch(Closing):
         with ExitStack() as stack:
             self._lookup = stack.enter_context(closing(Lookup(root, name)))
             reader = stack.enter_context(closing(open_reader([folder])))
-            past = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="teia-past-")))
+            past = stack.enter_context(ScratchFolder("teia-past-")).path
             shards: list[LocalShard] = [LocalShard(name, reader, captured_until_s=int(moment_s))]
             if self._index_past(root, name, reader, past / "index", clock):
                 past_reader = stack.enter_context(closing(UnionReader({"past": past / "index"})))

@@ -8,6 +8,7 @@
     entry_points    functions that other processes run
     free_memory     free memory that the allocator keeps, given back to the system
     language_names  names of languages in English and Portuguese
+    scratch         temporary folders, removed also after their process was killed
     simhash         64-bit fingerprints of texts that are nearly alike, their distance; a hash that ignores numbers
     launch          program that gives another one its limits, and its end with its parent
     linearregex     regular expressions that no text makes slow

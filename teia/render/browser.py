@@ -30,6 +30,7 @@ from typing import Self
 
 from teia.errors import TeiaError
 from teia.lib.child_process import DEVNULL, PIPE, ChildProcess, succeeds
+from teia.lib.scratch import ScratchFolder
 from teia.render.devtools import BrowserGone, CommandFailed, DevTools
 
 FOLDER = "teia-browser-"
@@ -119,20 +120,12 @@ def _temporary_folder(isolation: Isolation) -> str | None:
     return None
 
 
-def _remove_leftovers(parent: str | None) -> None:
-    """Remove the folders of crawlers that were killed."""
-    for folder in Path(parent or tempfile.gettempdir()).glob(f"{FOLDER}*-*"):
-        pid = folder.name.removeprefix(FOLDER).partition("-")[0]
-        if pid.isdigit() and not Path("/proc", pid).exists():
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 class Browser:
     """A running browser; an async context manager. NoBrowser if it does not start."""
 
     def __init__(self, program: str, limits: BrowserLimits) -> None:
         self._program, self._limits = program, limits
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: ScratchFolder | None = None
         self._process: ChildProcess | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._input: asyncio.ReadTransport | None = None
@@ -175,11 +168,8 @@ class Browser:
     async def _start_process(self) -> None:
         isolation = await asyncio.to_thread(find_isolation)
         parent = _temporary_folder(isolation)
-        await asyncio.to_thread(_remove_leftovers, parent)
-        self._folder = tempfile.TemporaryDirectory(
-            prefix=f"{FOLDER}{os.getpid()}-", dir=parent, ignore_cleanup_errors=True
-        )
-        folder = self._folder.name
+        self._folder = await asyncio.to_thread(ScratchFolder, FOLDER, parent)
+        folder = str(self._folder.path)
         if isolation.user is not None:
             os.chown(folder, isolation.user, -1)
         heap_mb = max(64, self._limits.memory_bytes // 2**20 // 2)
@@ -211,7 +201,7 @@ class Browser:
                     os.kill(pid, signal.SIGKILL)
             await self._process.end_async()
         if self._folder is not None:
-            await asyncio.to_thread(self._folder.cleanup)
+            await asyncio.to_thread(self._folder.close)
 
     async def _watch_memory(self) -> None:
         """Kill the process of a page that takes too much memory; the browser reports its page as crashed."""

@@ -22,7 +22,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -32,6 +31,7 @@ from teia.errors import QueryError, TeiaError
 from teia.lib.child_process import DEVNULL, PIPE, ChildProcess
 from teia.lib.entry_points import command_of
 from teia.lib.message import Message, decoded, encoded
+from teia.lib.scratch import ScratchFolder
 from teia.store.fetchlog import Rows, json_value
 from teia.store.root import Root, open_root
 
@@ -73,14 +73,14 @@ class SqlAnswer:
 def run_query(root: Root, collection: str, sql: str, limits: QueryLimits) -> SqlAnswer:
     """Answer one SELECT over a collection; QueryError explains a failure in a line."""
     request = json.dumps({"sql": sql, "bounds": asdict(limits)}).encode() + b"\n"
-    with TemporaryDirectory(prefix="teia-sql-") as folder:  # ours, for a child that is killed removes nothing
+    with ScratchFolder("teia-sql-") as folder:  # ours, for a child that is killed removes nothing
         child = ChildProcess(
             command_of(main, str(root.path), collection),
             stdin=PIPE,
             stdout=PIPE,
             stderr=DEVNULL,
             # The child imports the same teia, also from a checkout.
-            env={**os.environ, "TMPDIR": folder, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={**os.environ, "TMPDIR": str(folder.path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
         try:
             output = child.communicate(request, START_S + limits.seconds + GRACE_S)

@@ -15,7 +15,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from teia.frontier.cell.schema import FOUND_BY, STATE_NAMES
 from teia.frontier.tables.hosts import UrlCounts, all_hosts, count_urls
 from teia.frontier.tables.pages import PageEntry, all_urls
 from teia.lib.message import decoded
+from teia.lib.scratch import ScratchFolder
 from teia.store.root import Root
 from teia.store.sql import FetchLog
 from teia.urls import site_of
@@ -136,9 +136,9 @@ def sql_views(
     """
     # A name inside a text or a comment only costs a copy that is not used.
     wanted = [name for name in VIEWS if name in sql.lower()]
-    with snapshot(root, collection) as cells, TemporaryDirectory(prefix="teia-sql-") as folder:
+    with snapshot(root, collection) as cells, ScratchFolder("teia-sql-") as folder:
         tables = {
-            name: copy_table(VIEWS[name], cells, Path(folder) / f"{name}.parquet", check_deadline) for name in wanted
+            name: copy_table(VIEWS[name], cells, folder.path / f"{name}.parquet", check_deadline) for name in wanted
         }
         with FetchLog(log_parts(cells), tables, memory_mb) as log:
             yield log

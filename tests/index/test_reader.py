@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from teia.index import union as union_module
 from teia.index.cell import CellIndex
 from teia.index.position import has_index
 from teia.index.reader import CellReader, IndexReader
+from teia.index.remote_pages import Extent
 from teia.index.union import UnionReader
 
 from .pages import indexed, page
@@ -132,6 +135,52 @@ def test_all_pages_are_read_in_one_order_whatever_cells_they_lie_in(tmp_path: Pa
     assert [entry.key for entry in union(tmp_path, "a", "b").all_entries()] == expected
     assert [entry.key for entry in union(tmp_path, "b", "a").all_entries()] == expected
     assert [entry.key for entry in CellReader(tmp_path / "whole").all_entries()] == expected
+
+
+def test_a_reader_that_was_closed_keeps_its_last_view_and_makes_no_folder_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that searched while the server ended left a folder of links behind."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    (tmp_path / "temporary").mkdir()
+    index = CellIndex(tmp_path / "a")
+    index.put(page("http://a.test/1", "one"))
+    index.commit(1)
+    reader, unused = union(tmp_path, "a"), union(tmp_path, "a")
+    view = reader.searcher()
+    assert len(list((tmp_path / "temporary").iterdir())) == 2
+    reader.close()
+    unused.close()
+    index.put(page("http://a.test/2", "two"))
+    index.commit(2)
+    assert reader.searcher() is view
+    assert len(list(reader.all_entries())) == 1
+    with pytest.raises(IndexFailure, match="was closed"):
+        unused.searcher()
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_a_reader_is_not_closed_while_it_follows_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    indexed(tmp_path / "a", [page("http://a.test/1", "one")])
+    reader = union(tmp_path, "a")
+    closing, ended = [], threading.Event()
+    join = UnionReader._join_segments
+
+    def close() -> None:
+        reader.close()
+        ended.set()
+
+    def close_beside(self: UnionReader, elsewhere: Extent) -> tuple[set[str], list[Path]]:
+        closing.append(threading.Thread(target=close))
+        closing[0].start()
+        assert not ended.wait(0.1), "it waits for the view"
+        return join(self, elsewhere)
+
+    monkeypatch.setattr(UnionReader, "_join_segments", close_beside)
+    assert count(reader) == 1
+    closing[0].join()
+    assert not reader._scratch.path.exists()
 
 
 def test_a_score_does_not_depend_on_the_cells_that_pages_lie_in(tmp_path: Path) -> None:
@@ -257,7 +306,7 @@ def test_the_links_of_a_reader_lie_in_memory_unless_a_folder_is_chosen(
 def test_links_lie_elsewhere_if_memory_has_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full /dev/shm made every search fail, although the disk had room."""
     monkeypatch.delenv("TMPDIR", raising=False)
-    monkeypatch.setattr(union_module.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(union_module, "LEAST_FREE_BYTES", 1 << 60)
-    made = union_module._make_folder()
+    made = union_module._make_folder(threading.Lock()).path
     assert made.parent == tmp_path

@@ -10,7 +10,8 @@ from typing import cast
 import pytest
 
 from teia.clock import WallClock
-from teia.render.browser import Browser, _remove_leftovers
+from teia.lib.scratch import remove_abandoned
+from teia.render.browser import FOLDER, Browser
 from teia.render.devtools import BrowserGone, DevTools
 from teia.render.page import BrowserAnswer, PageLimits, render_page
 from tests.waiting import until
@@ -73,7 +74,7 @@ async def start():
     browser._FLAGS = ("-c", "sleep 1000")  # a browser that does not notice that its pipes were closed
     each = browser.Browser("/bin/sh", browser.BrowserLimits())
     await each._start_process()
-    print(each.pid, each._folder.name, flush=True)
+    print(each.pid, each._folder.path, flush=True)
     await asyncio.sleep(1000)
 
 asyncio.run(start())
@@ -87,8 +88,8 @@ def test_a_crawler_that_is_killed_leaves_neither_a_browser_nor_its_folder_behind
         until(lambda: any(each.startswith(b"/bin/sh\0-c\0sleep") for each in _uses(folder)), "the browser runs")
         crawler.kill()
     until(lambda: not Path("/proc", pid).exists() and not _uses(folder), "the browser ends")
-    assert Path(folder).exists()
-    _remove_leftovers(str(Path(folder).parent))
+    (Path(folder) / "profile").touch()
+    remove_abandoned(FOLDER, str(Path(folder).parent))
     assert not Path(folder).exists()
 
 
