@@ -6,7 +6,7 @@ its database: readers hold those in memory, and a stop has to move the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -99,10 +99,20 @@ def write_log(frontier: FrontierCell, rows: Iterable[FetchRow | None]) -> None:
     pending_log.append(frontier, (_encode(row[:columns]) for row in rows if row is not None))
 
 
+class PackedRows:
+    """Rows that are decoded while they are iterated: as objects they take six times as much memory."""
+
+    def __init__(self, packed: Sequence[bytes]) -> None:
+        self._packed = packed
+
+    def __iter__(self) -> Iterator[FetchRow]:
+        return map(_decode, self._packed)
+
+
 def log_part(frontier: FrontierCell, folder: Path) -> LogPart:
     """Return a cell's log as readers see it: its Parquet files and the rows still in the frontier."""
-    rows, serial = with_serial(frontier, lambda _: pending_log.read(frontier))
-    return LogPart(folder, serial, [_decode(row) for _, row in rows])
+    rows, serial = with_serial(frontier, lambda _: [row for _, row in pending_log.walk(frontier)])
+    return LogPart(folder, serial, PackedRows(rows))
 
 
 def with_serial(frontier: FrontierCell, read: Callable[[int], T]) -> tuple[T, int]:
@@ -138,7 +148,7 @@ def log_parts(root: Root, collection: str) -> list[LogPart]:
 
 def forget_locations(frontier: FrontierCell, is_lost: Callable[[str, int, int], bool]) -> None:
     """Clear the archive positions of lost records in the rows still in the frontier; inside a transaction."""
-    for seq, packed in pending_log.read(frontier):
+    for seq, packed in pending_log.read(frontier):  # a list, because rows are replaced meanwhile
         row = _decode(packed)
         if row.warc_file and is_lost(row.warc_file, row.warc_offset or 0, row.warc_length or 0):
             row = row._replace(warc_file=None, warc_offset=None, warc_length=None)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -132,7 +132,7 @@ class LogPart:
 
     folder: Path
     next_serial: int
-    pending: Sequence[FetchRow] = ()
+    pending: Iterable[FetchRow] = ()
 
 
 def log_files(part: LogPart) -> list[Path]:

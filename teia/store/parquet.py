@@ -88,8 +88,14 @@ SCHEMA = pa.schema([(column.name, column.arrow) for column in COLUMNS], metadata
 
 def table_of(rows: Iterable[Sequence[Any]]) -> Any:
     """Return rows, each a `FetchRow` or a tuple in its order, as an Arrow table."""
-    by_column = list(zip(*rows, strict=True)) or [() for _ in COLUMNS]
-    arrays = [_array(values, column) for values, column in zip(by_column, COLUMNS, strict=True)]
+    # Some rows at a time: as objects of Python they take six times as much memory as in columns.
+    left = iter(rows)
+    parts = iter(lambda: list(islice(left, ROWS_AT_ONCE)), [])
+    return pa.concat_tables([SCHEMA.empty_table(), *map(_part_of, parts)])
+
+
+def _part_of(rows: Sequence[Sequence[Any]]) -> Any:
+    arrays = [_array(values, column) for values, column in zip(zip(*rows, strict=True), COLUMNS, strict=True)]
     return pa.table(arrays, schema=SCHEMA)
 
 
@@ -118,10 +124,7 @@ def with_all_columns(batch: Any) -> Any:
 def write_parquet(folder: Path, rows: Iterable[Sequence[Any]], serial: int) -> Path:
     """Write one file of the log, whole or not at all. Writing a serial number again replaces the file."""
     path = folder / f"fetches-{serial:08d}.parquet"
-    # Some rows at a time: as objects of Python they take ten times as much memory as in columns.
-    left = iter(rows)
-    parts = iter(lambda: list(islice(left, ROWS_AT_ONCE)), [])
-    table = pa.concat_tables([SCHEMA.empty_table(), *map(table_of, parts)])
+    table = table_of(rows)
     with replacing(path) as file:
         pq.write_table(table, file, compression="zstd", use_dictionary=True, write_statistics=True)
     # Arrow would keep some 50 MB for the next file, which comes after 50,000 requests of a cell.

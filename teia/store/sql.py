@@ -9,7 +9,7 @@ loaded or attached; the settings are locked; memory, threads, rows and time are 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +33,18 @@ class FetchLog(Closing):
     """
 
     def __init__(
-        self, parts: Sequence[LogPart], tables: Mapping[str, Any] | None = None, memory_mb: int = 512, threads: int = 2
+        self, parts: Iterable[LogPart], tables: Mapping[str, Any] | None = None, memory_mb: int = 512, threads: int = 2
     ) -> None:
-        found = [path for part in parts for path in log_files(part)]
+        # Part by part: the packed rows of one cell are in memory at a time, beside the columns of all.
+        found, pending = list[Path](), [table_of(())]
+        for part in parts:
+            found += log_files(part)
+            pending.append(table_of(part.pending))
         self.damaged = tuple(path for path in found if not is_readable(path))
         self._connection = duckdb.connect(
             ":memory:", config={"memory_limit": f"{memory_mb}MB", "threads": threads, "temp_directory": ""}
         )
-        self._connection.register("pending_fetches", table_of(row for part in parts for row in part.pending))
+        self._connection.register("pending_fetches", pa.concat_tables(pending))
         for name, table in (tables or {}).items():
             self._connection.register(name, table)
         self._restrict_access([path for path in found if path not in self.damaged])
@@ -110,6 +114,7 @@ class FetchLog(Closing):
 
     def close(self) -> None:
         self._connection.close()
+        pa.default_memory_pool().release_unused()
 
 
 def rows_of(table: Any, cut: bool) -> Rows:

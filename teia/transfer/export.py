@@ -193,9 +193,9 @@ def export_log(root: Root, name: str, file: BinaryIO) -> ExportResult:
                         writer.write_batch(with_all_columns(batch))
                         done.records += batch.num_rows
             # The newest rows are not in a file yet.
-            if part.pending:
-                writer.write_table(table_of(part.pending))
-                done.records += len(part.pending)
+            pending = table_of(part.pending)
+            writer.write_table(pending)
+            done.records += pending.num_rows
     return done
 
 

@@ -23,6 +23,7 @@ from teia.clock import Clock
 from teia.collections.commands import remove_trash
 from teia.errors import TeiaError, UsageError
 from teia.indexer.repair_idle import IndexSupervisor
+from teia.lib import free_memory
 from teia.notify.keep_process import NotifierSupervisor
 from teia.store.root import Root
 from teia.web import limits
@@ -70,6 +71,7 @@ def serve(
     With `crawls` it also supervises a crawler, which crawls started collections and scheduled runs. `behind_proxy`: all
     requests come from a reverse proxy on this machine, which names the clients' addresses and scheme.
     """
+    free_memory.limit_arenas()  # before threads are started
     accounts = Accounts(root.path / "web.sqlite", clock)
     listener = _bind(host, port)
     is_local = ipaddress.ip_address(listener.getsockname()[0]).is_loopback

@@ -10,15 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from teia.collections.settings import saved
 from teia.config.sections import Config
 from teia.crawler.fetch_rows import log_part
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.tables.counts import LISTED_REFUSALS
-from teia.store.fetchlog import OF_PAGES
+from teia.store.fetchlog import OF_PAGES, LogPart
 from teia.store.root import CellFolder, Root
 
 if TYPE_CHECKING:
@@ -45,15 +46,20 @@ class OpenCell:
 class Source:
     """One collection, open for reading. `agent` is our name in its robots.txt files, `ranks` its rank file.
 
-    `control` is the file with the numbers of its crawls over time.
+    `control` is the file with the numbers of its crawls over time. `open_log` returns the same log at each call.
     """
 
-    log: FetchLog
+    open_log: Callable[[], FetchLog]
     cells: tuple[OpenCell, ...]
     config: Config
     ranks: Path
     collection: str
     control: Path
+
+    @property
+    def log(self) -> FetchLog:
+        """The fetch log; reports that do not ask for it are spared reading its newest rows."""
+        return self.open_log()
 
     @property
     def agent(self) -> str:
@@ -84,16 +90,21 @@ def snapshot(root: Root, collection: str) -> Iterator[tuple[OpenCell, ...]]:
 @contextmanager
 def open_source(root: Root, collection: str) -> Iterator[Source]:
     """Open a collection for reports."""
-    from teia.store.sql import FetchLog  # loads DuckDB and Arrow, and many processes import reports and read none
-
     config = saved(root, collection).config
-    with snapshot(root, collection) as cells, FetchLog(log_parts(cells)) as log:
-        yield Source(log, cells, config, root.collection(collection).ranks, collection, root.control)
+    with snapshot(root, collection) as cells, ExitStack() as stack:
+
+        @cache
+        def open_log() -> FetchLog:
+            from teia.store.sql import FetchLog  # loads DuckDB and Arrow, and many processes read no report
+
+            return stack.enter_context(FetchLog(log_parts(cells)))
+
+        yield Source(open_log, cells, config, root.collection(collection).ranks, collection, root.control)
 
 
-def log_parts(cells: Sequence[OpenCell]) -> list[Any]:
-    """Return the fetch log of each cell, as its own frontier describes it."""
-    return [log_part(cell.frontier, cell.folder.log) for cell in cells]
+def log_parts(cells: Sequence[OpenCell]) -> Iterator[LogPart]:
+    """Yield the fetch log of each cell, as its own frontier describes it."""
+    return (log_part(cell.frontier, cell.folder.log) for cell in cells)
 
 
 def share_of(part: float, whole: float) -> float:

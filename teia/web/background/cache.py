@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from teia.clock import Clock
 from teia.errors import TeiaError
+from teia.lib import free_memory
 
 T = TypeVar("T")
 CAPACITY = 64
@@ -157,6 +158,7 @@ class AnswerCache:
             finally:
                 with self._lock:
                     self._threads.discard(thread)
+                free_memory.trim()  # an answer may take a hundred times the memory of its result
 
         thread = Thread(target=run, name="cache", daemon=True)
         self._threads.add(thread)

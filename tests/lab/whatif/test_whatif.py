@@ -143,7 +143,7 @@ def test_no_page_is_visited_more_often_than_may_be_and_a_parked_host_not_at_all(
 @contextmanager
 def logged(tmp_path: Path, *rows: FetchRow) -> Iterator[Source]:
     with FetchLog([LogPart(tmp_path, 1, rows)]) as log:
-        yield Source(log, (), quick(response_factor=2.0), tmp_path, "main", tmp_path / "control.sqlite")
+        yield Source(lambda: log, (), quick(response_factor=2.0), tmp_path, "main", tmp_path / "control.sqlite")
 
 
 def row(name: str, started: float, took_s: float, rest_s: float, **values: Any) -> FetchRow:

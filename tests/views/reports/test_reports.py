@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import get_type_hints
 
@@ -16,6 +16,7 @@ from teia.records import Outcome
 from teia.store.root import open_root
 from teia.views.reports.catalogue import REPORTS, unit_of
 from teia.views.reports.coverage import coverage
+from teia.views.reports.duplicates import duplicates
 from teia.views.reports.errors import errors
 from teia.views.reports.freshness import FreshnessReport, HostFreshnessRow
 from teia.views.reports.growth import growth
@@ -50,6 +51,18 @@ def empty(tmp_path: Path) -> Iterator[Source]:
 @pytest.mark.parametrize("name", REPORTS)
 def test_every_report_of_nothing_is_empty_and_not_an_error(empty: Source, name: str) -> None:
     assert "notes" in asdict(REPORTS[name](empty, 5))
+
+
+def test_a_report_without_a_query_does_not_read_the_fetch_log(source: Source) -> None:
+    """Its newest rows were read for every report: 3 s and 530 MB with 49,000 of them in each of four cells."""
+    opened = list[int]()
+    watched = replace(source, open_log=lambda: opened.append(1) or source.log)
+    assert duplicates(watched).rows
+    permissions(watched)
+    assert opened == []
+    outcomes(watched)
+    assert opened
+    assert source.log is source.log
 
 
 def test_outcomes_count_urls_and_requests(source: Source) -> None:
