@@ -99,11 +99,12 @@ def served(root: Root) -> Iterator[Server]:
         token = Path(folder) / "token"
         command = [sys.executable, "-m", "teia", "serve", "--data", str(root.path), "--port", "0", "--no-crawler"]
         process = subprocess.Popen([*command, "--token-out", str(token)], stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        # It may warn for hours: a pipe that nobody reads would fill, and hold it up.
+        reader = threading.Thread(target=process.stderr.read, daemon=True)
         try:
-            assert process.stderr is not None
             line = process.stderr.readline()
-            # It may warn for hours: a pipe that nobody reads would fill, and hold it up.
-            threading.Thread(target=process.stderr.read, daemon=True).start()
+            reader.start()
             port = urlsplit(line.strip()).port
             assert port, line
             server = Server(port, token.read_text("ascii").strip(), process.pid)
@@ -112,6 +113,9 @@ def served(root: Root) -> Iterator[Server]:
         finally:
             process.terminate()
             process.wait(30)
+            if reader.ident is not None:
+                reader.join()
+            process.stderr.close()
 
 
 def _until(is_so: Callable[[], bool], patience_s: float = 60.0) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 BODY_BYTES = 1 << 20
 """Size of a request body: the longest one is a list of seeds."""
 BODY_S = 20.0
@@ -33,6 +35,10 @@ REQUESTS_PER_S = 30.0
 """Token bucket per address: its size and its refill rate."""
 ADDRESSES = 10_000
 """Number of addresses whose buckets are remembered."""
+REFUSED_S = 0.5
+"""Time before a refusal for too many requests is sent, because some clients send the next request at once."""
+SEARCHES_PER_ADDRESS = max(1, (os.cpu_count() or 1) // 2)
+"""Simultaneous searches of one address; its others wait. So one client cannot use more than half of the cores."""
 
 SIGN_INS_AT_ONCE = 8
 SIGN_INS_PER_S = 1 / 60

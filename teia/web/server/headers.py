@@ -11,7 +11,8 @@ import ipaddress
 import math
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -87,6 +88,9 @@ class SecurityMiddleware:
         self._app = app
         self._names = frozenset(authority for name in names if (authority := authority_of(_with_brackets(name))))
         self._in_flight: Counter[str] = Counter()
+        self._searching: dict[str, asyncio.Semaphore] = {}
+        """By the address of a client: the searches that are answered at the same time."""
+
         self._buckets = Buckets(clock, limits.REQUESTS_AT_ONCE, limits.REQUESTS_PER_S)
         self._raw_buckets = Buckets(clock, limits.RAW_AT_ONCE, limits.RAW_PER_S)
 
@@ -110,11 +114,24 @@ class SecurityMiddleware:
 
         self._in_flight[client] += 1
         try:
-            await app(scope, _limit_body(scope, receive), send_with_headers)
+            async with self._turn(scope, client, refusal):
+                await app(scope, _limit_body(scope, receive), send_with_headers)
         finally:
             self._in_flight[client] -= 1
             if not self._in_flight[client]:
                 del self._in_flight[client]
+                self._searching.pop(client, None)
+
+    @asynccontextmanager
+    async def _turn(self, scope: Scope, client: str, refusal: RequestRefusal | None) -> AsyncIterator[None]:
+        """Wait until a request may be answered: a refusal after a pause, a search after others of its address."""
+        if refusal is None and scope["path"] in SEARCHES:
+            async with self._searching.setdefault(client, asyncio.Semaphore(limits.SEARCHES_PER_ADDRESS)):
+                yield
+            return
+        if refusal is not None and refusal.status == 429:
+            await asyncio.sleep(limits.REFUSED_S)
+        yield
 
     def _refuse_foreign_host(self, scope: Scope) -> RequestRefusal | None:
         """Refuse a request for a foreign host name; rewrite a target in absolute form to a path (RFC 9112, 3.2)."""

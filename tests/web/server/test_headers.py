@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
 from starlette.responses import PlainTextResponse
@@ -14,6 +15,8 @@ from teia.web.access.roles import Role
 from teia.web.server.auth import Buckets
 from teia.web.server.headers import SecurityMiddleware
 from tests.web.conftest import XSS, Web
+
+LOCAL = [(b"host", b"localhost")]
 
 
 def test_every_answer_carries_the_policy(web: Web) -> None:
@@ -71,6 +74,53 @@ def test_too_many_requests_get_a_retry_after(web: Web, monkeypatch: pytest.Monke
     assert [answer.status_code for answer in answers][:5] == [200] * 5
     assert answers[-1].status_code == 429
     assert int(answers[-1].headers["retry-after"]) >= 1
+
+
+def test_a_refusal_for_too_many_requests_comes_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that sent the next request at once had 2,000 refusals a second, and others waited ten times as long."""
+    monkeypatch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 1)
+    monkeypatch.setattr("teia.web.limits.REFUSED_S", 0.1)
+    middleware = SecurityMiddleware(_answer_ok, VirtualClock(0), ["localhost"])
+
+    async def ask() -> tuple[list[int], float]:
+        first = await _asked(middleware, b"/c", LOCAL)
+        began = asyncio.get_running_loop().time()
+        others = await asyncio.gather(*(_asked(middleware, b"/c", LOCAL) for _ in range(20)))
+        return [first, *others], asyncio.get_running_loop().time() - began
+
+    statuses, took_s = asyncio.run(ask())
+    assert statuses == [200] + [429] * 20
+    assert took_s >= 0.1
+
+
+def test_searches_of_one_address_wait_for_each_other_and_nobody_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight connections of one address made searches of all others take ten times as long."""
+    monkeypatch.setattr("teia.web.limits.SEARCHES_PER_ADDRESS", 2)
+    running, most, end = Counter[str](), Counter[str](), asyncio.Event()
+
+    async def search(scope: Scope, receive: Receive, send: Send) -> None:
+        client = scope["client"][0]
+        running[client] += 1
+        most[client] = max(most[client], running[client])
+        await end.wait()
+        running[client] -= 1
+        await _answer_ok(scope, receive, send)
+
+    middleware = SecurityMiddleware(search, VirtualClock(0), ["localhost"])
+
+    async def ask() -> list[int]:
+        paths = [b"/search", b"/", b"/api/v1/search"] * 3
+        many = [asyncio.create_task(_asked(middleware, path, LOCAL, "127.0.0.5")) for path in paths]
+        other = asyncio.create_task(_asked(middleware, b"/search", LOCAL, "127.0.0.6"))
+        page = asyncio.create_task(_asked(middleware, b"/c", LOCAL, "127.0.0.5"))
+        await asyncio.sleep(0.05)
+        assert running == {"127.0.0.5": 3, "127.0.0.6": 1}, "two searches and the other page"
+        end.set()
+        return await asyncio.gather(*many, other, page)
+
+    assert asyncio.run(ask()) == [200] * 11
+    assert most["127.0.0.5"] == 3
+    assert middleware._searching == {}, "addresses are not kept"
 
 
 # ---- whom we answer ------------------------------------------------------------------------------------------------
@@ -135,10 +185,7 @@ def test_what_a_proxy_says_of_the_host_is_not_believed(web: Web) -> None:
 
 
 def test_a_name_with_a_port_is_answered_at_that_port_alone() -> None:
-    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
-        await PlainTextResponse("ok")(scope, receive, send)
-
-    shield = SecurityMiddleware(answered, VirtualClock(0), ["Teia.example:8443", "::1"])
+    shield = SecurityMiddleware(_answer_ok, VirtualClock(0), ["Teia.example:8443", "::1"])
     for host, status in {
         b"teia.example:8443": 200,
         b"teia.example": 421,
@@ -148,11 +195,15 @@ def test_a_name_with_a_port_is_answered_at_that_port_alone() -> None:
         assert asyncio.run(_asked(shield, b"/", [(b"host", host)])) == status, host
 
 
+async def _answer_ok(scope: Scope, receive: Receive, send: Send) -> None:
+    await PlainTextResponse("ok")(scope, receive, send)
+
+
 async def _status(web: Web, target: bytes, headers: list[tuple[bytes, bytes]]) -> int:
     return await _asked(web.app, target, headers)
 
 
-async def _asked(app: ASGIApp, target: bytes, headers: list[tuple[bytes, bytes]]) -> int:
+async def _asked(app: ASGIApp, target: bytes, headers: list[tuple[bytes, bytes]], client: str = "127.0.0.1") -> int:
     """Ask as the server does: clients that send such requests are hard to find."""
     sent: list[Message] = []
 
@@ -165,7 +216,7 @@ async def _asked(app: ASGIApp, target: bytes, headers: list[tuple[bytes, bytes]]
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
         "path": target.decode(), "raw_path": target, "query_string": b"", "root_path": "", "headers": headers,
-        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8700), "state": {},
+        "client": (client, 1), "server": ("127.0.0.1", 8700), "state": {},
     }  # fmt: skip
     await app(scope, receive, send)
     return int(sent[0]["status"])
