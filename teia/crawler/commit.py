@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from teia.crawler.pagerank_order import CrawlPageRank
     from teia.crawler.signals_in.announcements import Announcements
 
-SHRINK_EVERY_S = 60.0
+TIDY_EVERY_S = 60.0
 """Interval at which the logs of cells are checked, and truncated where they are large.
 
 A log that was moved (frontier/log_mover.py) keeps its size, to be written over.
@@ -246,7 +246,7 @@ class Committer:
         self._clock = clock
         self._delivered: dict[int, int] = {}
         self._forget_at = clock.ticks_s() + FORGET_EVERY_S
-        self._shrink_at = clock.ticks_s() + SHRINK_EVERY_S
+        self._tidy_at = clock.ticks_s() + TIDY_EVERY_S
         self._order = next(iter(cells)).frontier.order
         self._promises: dict[int, float] = {}
         self._record_visit = record_visit
@@ -337,7 +337,7 @@ class Committer:
                 self._load_host(queue, result)
             self._check_size(queue, group.compiled, result)
             result.refilled.append((queue, *self._refill(queue, limit, skip, result)))
-        self._shrink_logs()
+        self._tidy_logs()
         for number in by_cell:
             # After a stop, closing the cells does it.
             if not self.is_winding_up:
@@ -352,12 +352,12 @@ class Committer:
         hosts = group.result.hosts
         return group.refills + [each for each in group.refills_if_new if (each[0].cell, each[0].host) in hosts]
 
-    def _shrink_logs(self) -> None:
+    def _tidy_logs(self) -> None:
         now = self._clock.ticks_s()
-        if now >= self._shrink_at:
+        if now >= self._tidy_at:
             for cell in self.cells:
-                cell.truncate_log(LOG_BYTES)
-            self._shrink_at = now + SHRINK_EVERY_S
+                cell.frontier.tidy_log(LOG_BYTES)
+            self._tidy_at = now + TIDY_EVERY_S
 
     def _may_plan(self, group: CommitGroup) -> bool:
         return not (group.only_settles or self.is_winding_up)

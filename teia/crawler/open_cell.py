@@ -180,9 +180,9 @@ class Cell:
         finally:
             self.archive = self._open_archive()
 
-    def truncate_log(self, at_least: int = 0) -> None:
-        """Truncate SQLite's log if larger than `at_least`, as far as readers and the disk allow."""
-        if log_bytes(self.frontier.path) > at_least:
+    def truncate_log(self) -> None:
+        """Truncate SQLite's log, as far as readers and the disk allow."""
+        if log_bytes(self.frontier.path):
             self.frontier.shrink_log()
 
     def close(self) -> None:

@@ -6,6 +6,8 @@ time, while commits append to it. The next commit moves the rest. Then the log b
 that are freed and allocated again cost a sixth of the processor time of links.
 
 A reader of an older state holds a log back. It is tried again each time that the log has grown by as much.
+
+Now and then a smaller log is moved the same way (`tidy`), and the file of one that has not changed since is truncated.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 from threading import Thread
 
 from teia.frontier.page_sums import MovedFrames, log_reaches, shrink_summed_log
+from teia.sqlite import log_bytes
 
 MOVE_FROM_BYTES = 80 << 20
 """Size of the log from which it is moved. With less, pages that change often are moved more often."""
@@ -41,6 +44,18 @@ class LogMover:
         elif not self._thread.is_alive() or log_reaches(self._path, MAX_LOG_BYTES, self._before):
             self.wait()
             self._move_rest(db)
+
+    def tidy(self, db: sqlite3.Connection, octets: int) -> None:
+        """Begin to move a log of so many octets; truncate its file if it was moved and nothing came since."""
+        if self._thread is not None:
+            if not self._thread.is_alive():
+                self.wait()
+                self._move_rest(db)
+        elif log_reaches(self._path, octets, self._last):
+            if not self._begin():
+                self._move_rest(db)
+        elif log_bytes(self._path) > octets and not log_reaches(self._path, 0, self._last):
+            shrink_summed_log(db, self._path)
 
     def wait(self) -> None:
         """Wait until the thread has ended."""

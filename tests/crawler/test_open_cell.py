@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from contextlib import closing
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from teia.clock import WallClock
 from teia.collections.control_file import CrawlReports
-from teia.crawler.commit import SHRINK_EVERY_S, CommitGroup
+from teia.crawler.commit import TIDY_EVERY_S, CommitGroup
 from teia.crawler.open_cell import CLOSE_WAIT_S, ErasureStopped, finish_erasures, plan_erasures, stored_records
+from teia.frontier import log_mover
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.log_mover import MAX_LOG_BYTES
+from teia.frontier.page_sums import MovedFrames, _sums_of, damaged_pages
 from teia.frontier.queue.ledger import Ledger
 from teia.frontier.tables.captures import captures_by_page, forget_captures
 from teia.sqlite import LOG_BYTES, log_bytes
@@ -23,6 +27,7 @@ from teia.store.reader import ArchiveReader
 from teia.store.root import open_root
 from teia.transfer.read_all import audit_archives, known_urls
 from tests.crawler.offline import offline_crawl
+from tests.waiting import until
 
 SEED = "http://a.test/"
 WEB = {SEED: "".join(f'<a href="/{number}">{number}</a>' for number in range(20))}
@@ -61,20 +66,62 @@ def test_a_reader_of_an_older_state_holds_nobody_up_and_loses_nothing(tmp_path: 
     assert log_bytes(frontier_of(tmp_path)) == 0
 
 
-def test_a_large_log_is_cut_while_the_crawl_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_log_is_moved_while_the_crawl_goes_on_and_truncated_when_nothing_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("teia.crawler.commit.LOG_BYTES", 100_000)
     with offline_crawl(WEB, tmp_path, SEED, **ONE_CELL) as crawl:
         crawl.run()
-        assert log_bytes(frontier_of(tmp_path)) > 100_000
-        asyncio.run(crawl.clock.advance(SHRINK_EVERY_S))
-        crawl.crawl.committer.commit(CommitGroup())
-        assert log_bytes(frontier_of(tmp_path)) == 0
+        path = frontier_of(tmp_path)
+        size = log_bytes(path)
+        assert size > 100_000
+        (cell,) = crawl.crawl.committer.cells
+
+        def after_a_minute() -> None:
+            asyncio.run(crawl.clock.advance(TIDY_EVERY_S))
+            crawl.crawl.committer.commit(CommitGroup())
+            until(
+                lambda: cell.frontier._log._thread is None or not cell.frontier._log._thread.is_alive(), "it is moved"
+            )
+
+        after_a_minute()  # a thread begins to move it
+        assert log_bytes(path) == size
+        assert damaged_pages(path) == []
+        after_a_minute()  # the rest is moved
+        assert damaged_pages(path) == []
+        assert 0 not in _sums_of(path), "all checksums are known"
+        after_a_minute()
+        assert log_bytes(path) == 0
+
+
+def test_no_commit_waits_for_a_log_that_is_large_and_growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a minute a commit truncated the logs of all cells: half a second for 90 MiB."""
+    path = tmp_path / "frontier.sqlite"
+    moved_by = list[str]()
+    move = log_mover.shrink_summed_log
+
+    def watched(*arguments: Any, **options: Any) -> MovedFrames:
+        moved_by.append(threading.current_thread().name)
+        return move(*arguments, **options)
+
+    monkeypatch.setattr(log_mover, "shrink_summed_log", watched)
+    with closing(FrontierCell(path)) as cell:
+        with cell.transaction():
+            cell.db.executemany("INSERT INTO log (row) VALUES (?)", [(bytes(500),) for _ in range(4_000)])
+        cell.tidy_log(1 << 20)
+        cell._log.wait()
+        assert moved_by == ["log"], "a thread has moved it"
+        with cell.transaction():
+            cell.db.execute("INSERT INTO log (row) VALUES (x'00')")
+        cell.tidy_log(1 << 20)
+        assert log_bytes(path) > 1 << 20, "the file stays, and is written over"
+        assert damaged_pages(path) == []
 
 
 def test_a_small_log_is_left_alone_while_the_crawl_goes_on(tmp_path: Path) -> None:
     with offline_crawl(WEB, tmp_path, SEED, **ONE_CELL) as crawl:
         crawl.run()
-        asyncio.run(crawl.clock.advance(SHRINK_EVERY_S))
+        asyncio.run(crawl.clock.advance(TIDY_EVERY_S))
         crawl.crawl.committer.commit(CommitGroup())
         assert 0 < log_bytes(frontier_of(tmp_path)) < LOG_BYTES
 
@@ -82,7 +129,7 @@ def test_a_small_log_is_left_alone_while_the_crawl_goes_on(tmp_path: Path) -> No
 def test_logs_of_all_databases_are_limited(tmp_path: Path) -> None:
     control, ledger = CrawlReports(tmp_path / "control.sqlite"), Ledger(tmp_path / "ledger.sqlite")
     frontier = FrontierCell(tmp_path / "frontier.sqlite")
-    # That of a cell is written over while links come fast; the crawl truncates it once a minute.
+    # That of a cell is written over while links come fast.
     for db, limit in ((control._db, LOG_BYTES), (ledger._db, LOG_BYTES), (frontier.db, MAX_LOG_BYTES)):
         assert db.execute("PRAGMA journal_size_limit").fetchone() == (limit,)
         db.close()

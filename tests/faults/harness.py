@@ -28,7 +28,7 @@ from teia.collections import control_file
 from teia.collections.poll_requests import drop_stale_requests, serve_requests
 from teia.collections.settings import configure
 from teia.config.sections import Config
-from teia.crawler import loop
+from teia.crawler import commit, loop
 from teia.crawler import start as crawler_start
 from teia.crawler.child.read_answer import read
 from teia.crawler.lookup import Lookup
@@ -57,6 +57,9 @@ CRAWL_S = 40.0
 
 LOG_BYTES = 60_000, 120_000
 """Sizes from which a log is moved, and at which commits wait for that: in a power loss, some logs are being moved."""
+
+TIDY_EVERY_S, TIDY_BYTES = 0.02, 30_000
+"""Interval in which smaller logs are moved or truncated, and their size."""
 
 FEW_CHANGES = 5
 REMOVED = ["http://b.test/1", "c.test"]
@@ -271,6 +274,7 @@ def child(order: Mapping[str, Any], told: JsonLines) -> None:
         folder = next(order[each] for each in ("crawl", "index", "remove") if each in order)
         shim.trace_set(folder.encode(), order["trace"].encode())
         log_mover.MOVE_FROM_BYTES, log_mover.MAX_LOG_BYTES = LOG_BYTES
+        commit.TIDY_EVERY_S, commit.LOG_BYTES = TIDY_EVERY_S, TIDY_BYTES
     try:
         if "crawl" in order:
             root = open_root(Path(order["crawl"]), create=True)

@@ -154,6 +154,10 @@ class FrontierCell(CellConnection):
         self._log.wait()
         shrink_summed_log(self.db, self.path, wait_s)
 
+    def tidy_log(self, octets: int) -> None:
+        """Move a log of so many octets beside the next commits; truncate one that is idle (log_mover.py)."""
+        self._log.tidy(self.db, octets)
+
     def check_pages(self) -> None:
         """Raise CorruptFile if pages of the file do not match their checksums."""
         if damaged := damaged_pages(self.path):
