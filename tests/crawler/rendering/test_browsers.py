@@ -104,7 +104,7 @@ def test_a_browser_without_a_folder_does_not_start_and_is_not_tried_for_each_pag
 ) -> None:
     tries: list[str] = []
 
-    def fail(**_: object) -> None:
+    def fail(*_: object) -> None:
         tries.append("")
         raise OSError("no space left")
 
@@ -119,7 +119,7 @@ def test_a_browser_without_a_folder_does_not_start_and_is_not_tried_for_each_pag
         assert each.is_down
         await each.close()
 
-    monkeypatch.setattr("teia.render.browser.tempfile.TemporaryDirectory", fail)
+    monkeypatch.setattr("teia.render.browser.ScratchFolder", fail)
     asyncio.run(scenario())
     assert len(tries) == 1
 
