@@ -309,7 +309,7 @@ class Crawl:
             if queue.parked:
                 queue.parked = ""
                 schedule.wake(queue)
-        for number in self._on_disk.parked:
+        for number in self._on_disk.parked.values():
             self.waiting_hosts.add(number)
         self._on_disk.parked.clear()
         self._release_held(schedule)
@@ -581,6 +581,7 @@ class Crawl:
         if host_id and host_id != queue.host_id:
             queue.host_id = host_id
             self.counts.hosts += self._on_disk.met.add(queue.cell, host_id)
+            self._on_disk.parked.pop((queue.cell, host_id), None)
             if self._on_disk.failing and (failing := self._on_disk.failing.pop((queue.cell, host_id), None)):
                 queue.failures, queue.last_failure, queue.hold_until = failing
             if self._on_disk.checked.has(queue.cell, host_id):
@@ -589,8 +590,9 @@ class Crawl:
 
     @property
     def finished_hosts(self) -> int:
-        """Number of hosts that had work in this run and have left memory."""
-        return max(0, self.counts.hosts - len(self.queues) - len(self.waiting_hosts))
+        """Number of hosts that had work in this run and have left memory; those that wait on disk are not finished."""
+        on_disk = len(self.waiting_hosts) + len(self._on_disk.parked)
+        return max(0, self.counts.hosts - len(self.queues) - on_disk)
 
     def _forget_finished(self, hosts: Iterable[HostQueue]) -> list[str]:
         """Let hosts without work leave memory; return their names. New URLs bring a host back, as a restart does."""
@@ -718,7 +720,7 @@ class Crawl:
                     queue.hold_until,
                 )
             if queue.parked:
-                self._on_disk.parked.append(number)
+                self._on_disk.parked[queue.cell, queue.host_id] = number
             elif at == -inf:
                 self.waiting_hosts.add(number)
             elif at < inf:

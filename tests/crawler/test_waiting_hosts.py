@@ -252,6 +252,21 @@ def test_a_paused_host_waits_on_disk_until_the_settings_change(tmp_path: Path) -
         assert [number.host_id for number in crawl.waiting_hosts.take(10)] == [1]
 
 
+def test_a_paused_host_that_new_links_bring_back_again_and_again_waits_once(tmp_path: Path) -> None:
+    """It stood in a list once for each time, and counted as finished."""
+    with offline_crawl({}, tmp_path, "http://seed.test/", limits__hosts_in_memory=1, collection__cells=1) as offline:
+        crawl, schedule, now = offline.crawl, schedule_of(offline.crawl), offline.clock.ticks_s()
+        apply(offline, schedule, "a.test", "b.test")
+        for _ in range(3):
+            queue = crawl.host_queue("a.test", 1, schedule)
+            assert not crawl._on_disk.parked, "it is in memory"
+            crawl.park(queue, "by an operator")
+            now += running_collection.MAKE_ROOM_EVERY_S
+            assert crawl.make_room(schedule, now) == ["a.test"]
+            assert [number.host_id for number in crawl._on_disk.parked.values()] == [1]
+        assert (crawl.counts.hosts, len(crawl.waiting_hosts), crawl.finished_hosts) == (2, 1, 0)
+
+
 def test_a_host_that_is_looked_at_again_every_minute_has_its_turn_and_no_more(tmp_path: Path) -> None:
     """A page that is due at least once a minute, or a budget that is looked at as often."""
     with offline_crawl({}, tmp_path, "http://seed.test/", limits__hosts_in_memory=1, collection__cells=1) as offline:

@@ -119,7 +119,7 @@ class HostsOnDisk:
 
     met: HostSet = field(default_factory=HostSet)
     waiting: WaitingHosts = field(default_factory=WaitingHosts)
-    parked: list[HostNumber] = field(default_factory=list)
+    parked: dict[tuple[int, int], HostNumber] = field(default_factory=dict)
     failing: dict[tuple[int, int], tuple[int, Outcome, float]] = field(default_factory=dict)
     checked: HostSet = field(default_factory=HostSet)
     next_look: float = 0.0
