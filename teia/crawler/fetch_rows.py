@@ -92,6 +92,11 @@ def log_row(visit: ActiveVisit, archived: CaptureLocation, committed_s: float) -
     )  # fmt: skip
 
 
+def as_stored(row: FetchRow) -> FetchRow:
+    """Return a row as readers of the log will see it; ValueError if they could not read it."""
+    return _decode_row(_encode(row))
+
+
 def write_log(frontier: FrontierCell, rows: Iterable[FetchRow | None]) -> None:
     """Store rows with the frontier, inside its transaction; without the newest columns while older nodes read them."""
     is_mixed = frontier.journal is not None and frontier.journal.format < NEW_NAMES_FORMAT

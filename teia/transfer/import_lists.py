@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -22,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from teia.crawler.commit import CommitGroup
-from teia.crawler.fetch_rows import IMPORTED_RUN, roll_out, write_log
+from teia.crawler.fetch_rows import IMPORTED_RUN, as_stored, roll_out, write_log
 from teia.durable import disk_errors
 from teia.errors import CorruptFile
 from teia.frontier.cell.rows import FoundUrl, tail_of
@@ -38,6 +39,8 @@ from teia.urls import MAX_REFERENCE_CHARS, from_user, key_of, split
 
 BATCH = 2_000
 MAX_DEPTH = 10_000
+TIMES = ("started", "ended", "parsed", "committed")
+LATEST_S = 253_402_300_800.0  # the year 10000
 _FINAL = {"failed": STATE_FAILED, "excluded": STATE_EXCLUDED}
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 
@@ -145,35 +148,50 @@ def _final_visit(target: Target, entry: UrlListLine, path: Path) -> ImportedVisi
 
 
 def hosts_of_logs(files: Sequence[Path]) -> set[str]:
-    _check_logs(files)
-    return {host for path in files for host in pq.read_table(path, columns=["host"])["host"].unique().to_pylist()}
+    return {
+        row.host for path in files for batch in _read_log(path, ImportResult("")) for row in batch if row is not None
+    }
 
 
-def _check_logs(files: Sequence[Path]) -> None:
-    for path in files:
-        if not is_readable(path):
-            raise CorruptFile(path, "not a fetch log of this version; `teia export parquet` writes one")
+def _read_log(path: Path, done: ImportResult) -> Iterator[list[FetchRow | None]]:
+    """Yield the rows of a log in batches; rows without a value that each must have are counted, and None."""
+    if not is_readable(path):
+        raise CorruptFile(path, "not a fetch log of this version; `teia export parquet` writes one")
+    position = 0
+    with _log_errors(path), pq.ParquetFile(path) as parquet:
+        for batch in parquet.iter_batches(BATCH):
+            rows = with_all_columns(batch)
+            # As whole microseconds: Python has no date for some of them.
+            for number, column in enumerate(rows.schema):
+                if pa.types.is_timestamp(column.type):
+                    rows = rows.set_column(number, column.name, rows.column(number).cast(pa.int64()))
+            yield [_row(row, path, number, done) for number, row in enumerate(rows.to_pylist(), position)]
+            position += batch.num_rows
+
+
+@contextmanager
+def _log_errors(path: Path) -> Iterator[None]:
+    """Translate errors of a Parquet file; others wrote it, and any part of it may be of another form."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, OverflowError, KeyError) as error:
+        raise CorruptFile(path, f"cannot be read as a fetch log: {str(error).partition(chr(10))[0]}") from error
 
 
 def import_log(target: Target, files: Sequence[Path], done: ImportResult) -> None:
     """Import fetch logs that `teia export parquet` wrote, or that lie in the log folder of a cell."""
-    _check_logs(files)
     for path in files:
         source, position = content_id(path), 0
-        try:
-            with pq.ParquetFile(path) as parquet:
-                for batch in parquet.iter_batches(BATCH):
-                    _import_rows(target, with_all_columns(batch).to_pylist(), source, position, done)
-                    position += batch.num_rows
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise CorruptFile(path, f"cannot be read as a fetch log: {error}") from error
+        for rows in _read_log(path, done):
+            _import_rows(target, [row for row in rows if row is not None], source, position, done)
+            position += len(rows)
         done.files += 1
 
 
-def _import_rows(target: Target, rows: list[dict[str, Any]], source: str, position: int, done: ImportResult) -> None:
+def _import_rows(target: Target, rows: list[FetchRow], source: str, position: int, done: ImportResult) -> None:
     by_cell: dict[int, list[FetchRow]] = defaultdict(list)
     for row in rows:
-        by_cell[target.cell_for(row["host"] or "").number].append(_row(row))
+        by_cell[target.cell_for(row.host).number].append(row)
     for number, cell_rows in by_cell.items():
         cell = target.cells[number]
         # A mark is the first row of the last batch that the cell has.
@@ -187,7 +205,22 @@ def _import_rows(target: Target, rows: list[dict[str, Any]], source: str, positi
         done.rows += len(cell_rows)
 
 
-def _row(row: dict[str, Any]) -> FetchRow:
-    times = {name: row[name] and row[name].timestamp() for name in ("started", "ended", "parsed", "committed")}
+def _row(row: dict[str, Any], path: Path, number: int, done: ImportResult) -> FetchRow | None:
+    times = {name: None if row[name] is None else row[name] / 1e6 for name in TIMES}
     not_here: dict[str, Any] = {"run": IMPORTED_RUN, "warc_file": None, "warc_offset": None, "warc_length": None}
-    return FetchRow(**{**row, **times, **not_here})
+    problem = ""
+    try:
+        # A row that cannot be read would make the log of the whole cell unreadable.
+        found = as_stored(FetchRow(**{**row, **times, **not_here}))
+    except ValueError as error:
+        problem = str(error)
+    else:
+        if any(not 0 <= each < LATEST_S for each in times.values() if each is not None):
+            problem = "a time that is no date"
+        elif len(found.url) > MAX_REFERENCE_CHARS:
+            problem = "its URL is too long"
+    if not problem:
+        return found
+    done.refused += 1
+    done.add_detail(f"{path} row {number}: {problem}")
+    return None

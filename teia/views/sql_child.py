@@ -46,6 +46,9 @@ SLICE_ROWS = 64
 NESTED_BYTES = 64
 """Size in bytes of a list or a struct beyond its JSON, which may be two characters."""
 NESTED_DEPTH = 32
+MAX_ERROR_CHARS = 500
+NO_MEMORY = 3
+"""Exit status of a child whose memory was used up; where C++ could not get any, it ends with SIGABRT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,8 @@ def run_query(root: Root, collection: str, sql: str, limits: QueryLimits) -> Sql
 def _failure_message(status: int, limits: QueryLimits) -> str:
     if status in {-signal.SIGALRM, -signal.SIGKILL}:
         return Message("the query took longer than {n:g} s; narrow it, e.g. with WHERE host = …", n=limits.seconds)
+    if status not in {NO_MEMORY, -signal.SIGABRT, -signal.SIGSEGV}:
+        return Message("the process of the query ended with status {n}; this is a bug in teia", n=status)
     return Message(
         "the query needs more than {n} MiB of memory; narrow it, e.g. with WHERE host = …", n=limits.memory_bytes >> 20
     )
@@ -129,7 +134,11 @@ def main(arguments: Sequence[str]) -> int:
     except TeiaError as error:
         reply = json.dumps({"error": encoded(error.message)}).encode() + b"\n"
     except MemoryError:  # of Arrow, too
-        os._exit(1)
+        os._exit(NO_MEMORY)
+    except Exception as error:  # noqa: BLE001  # the parent has no other way to learn of it
+        text = f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
+        reason = Message("the query failed: {error}; check the collection with `teia audit frontier`", error=text)
+        reply = json.dumps({"error": encoded(reason)}).encode() + b"\n"
     sys.stdout.buffer.write(reply)
     sys.stdout.buffer.flush()
     os._exit(0)  # nothing is left to clean up
@@ -229,5 +238,5 @@ def _plain_error(error: QueryError, limits: QueryLimits) -> QueryError:
     if "maximum total string size" in message:
         return QueryError(too_long_message(limits.answer_bytes))
     if "Out of Memory" in message or "bad_alloc" in message or "bad allocation" in message:
-        return QueryError(_failure_message(1, limits))
+        return QueryError(_failure_message(NO_MEMORY, limits))
     return error

@@ -11,10 +11,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from teia.clock import WallClock
@@ -24,12 +26,14 @@ from teia.crawler.fetch_rows import fetch_log
 from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError, UsageError
 from teia.records import Fetched
+from teia.store.fetchlog import FetchRow
+from teia.store.parquet import VERSION, table_of
 from teia.store.reader import ArchiveReader
 from teia.store.root import Root, open_root
 from teia.store.warc import page_members
 from teia.transfer.export import export_log, export_warc, export_warc_folder, graph_lines, new_file
 from teia.transfer.import_data import ImportResult, choose_collection, open_target
-from teia.transfer.import_lists import import_log, import_urls
+from teia.transfer.import_lists import hosts_of_logs, import_log, import_urls
 from teia.transfer.import_warc import hosts_of_archives, import_warc
 from teia.transfer.read_all import audit_archives, audit_fetch_log, known_urls
 from teia.views.reports.freshness import read_pace
@@ -165,6 +169,77 @@ def test_what_is_no_log_is_refused(archive_files: list[Path], tmp_path: Path) ->
     root = new_root(tmp_path / "data")
     with pytest.raises(CorruptFile, match="not a fetch log"), open_target(root, "main", WallClock()) as target:
         import_log(target, archive_files[:1], ImportResult("main"))
+
+
+LOG_ROW = FetchRow(1.7e9, 1.7e9 + 1, "http://a.test/", "a.test", "a.test", "200", status=200)
+REQUIRED = ("started", "ended", "url", "host", "site", "outcome")
+
+
+def write_foreign_log(path: Path, change: Callable[[Any], Any]) -> Path:
+    """Write a log of two rows that somebody has changed."""
+    table = change(table_of([LOG_ROW, LOG_ROW._replace(url="http://a.test/2")]))
+    pq.write_table(table.replace_schema_metadata({b"teia.fetchlog": VERSION}), path)
+    return path
+
+
+def with_column(table: Any, name: str, values: Any) -> Any:
+    return table.set_column(table.schema.get_field_index(name), name, values)
+
+
+def take_log(root: Root, path: Path) -> ImportResult:
+    done = ImportResult("main")
+    with root.locked(), open_target(root, "main", WallClock()) as target:
+        import_log(target, [path], done)
+    return done
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_rows_of_a_log_without_a_value_that_each_has_are_refused_and_the_log_stays_readable(
+    tmp_path: Path, name: str
+) -> None:
+    """They were stored, and no query, no report and no crawl could read the log of that cell any more."""
+
+    def change(table: Any) -> Any:
+        values = table.column(name).to_pylist()
+        return with_column(table, name, pa.array([None, values[1]], table.schema.field(name).type))
+
+    root = new_root(tmp_path / "data")
+    done = take_log(root, write_foreign_log(tmp_path / "log.parquet", change))
+    assert (done.rows, done.refused) == (1, 1)
+    assert "row 0" in done.details[0]
+    with fetch_log(root, "main") as log:
+        assert log.query("SELECT url FROM fetches").rows == [("http://a.test/2",)]
+
+
+def test_rows_of_a_log_with_a_time_that_is_no_date_or_an_endless_url_are_refused(tmp_path: Path) -> None:
+    root = new_root(tmp_path / "data")
+    micro_s = pa.array([2**62, -(2**62)], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    far = write_foreign_log(tmp_path / "far.parquet", lambda table: with_column(table, "ended", micro_s))
+    assert take_log(root, far).refused == 2
+    urls = pa.array(["http://a.test/" + "x" * 1_000_000, "http://a.test/2"])
+    long = write_foreign_log(tmp_path / "long.parquet", lambda table: with_column(table, "url", urls))
+    assert (done := take_log(root, long)).refused == 1
+    assert len(done.details[0]) < 300
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: with_column(table, "host", pa.array([["a.test"], ["b.test"]])),
+        lambda table: with_column(table, "url", pa.array([b"\xff\xfe", b"b"])),
+        lambda table: pa.table([*table.columns, table.column("host")], names=[*table.schema.names, "host"]),
+        lambda table: with_column(table, "links", pa.array([2**40, 1])),
+    ],
+    ids=["lists", "no UTF-8", "two columns of one name", "too large"],
+)
+def test_a_log_with_other_columns_is_refused_in_one_line(tmp_path: Path, change: Callable[[Any], Any]) -> None:
+    """They ended the command with "this is a bug in teia"."""
+    root, path = new_root(tmp_path / "data"), write_foreign_log(tmp_path / "log.parquet", change)
+    with pytest.raises(CorruptFile, match="cannot be read as a fetch log") as caught:
+        take_log(root, path)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(CorruptFile, match="cannot be read as a fetch log"):
+        hosts_of_logs([path])
 
 
 # ---- kill -9 --------------------------------------------------------------------------------------------------------

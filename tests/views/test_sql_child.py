@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from teia.errors import QueryError, TeiaError
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.tables import pending_log
 from teia.store.fetchlog import json_value
 from teia.store.root import Root, open_root
 from teia.views.sql_child import QueryLimits, run_query
@@ -55,6 +59,18 @@ def test_a_query_that_takes_gigabytes_is_refused(root: Root, sql: str) -> None:
         run_query(root, "main", sql, LITTLE)
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown_kib < 64 << 10, "and not by who asks"
+
+
+def test_a_log_that_cannot_be_read_is_not_taken_for_a_lack_of_memory(root: Root, tmp_path: Path) -> None:
+    """A row that nothing could decode gave "the query needs more than 2048 MiB of memory"."""
+    shutil.copytree(root.path, tmp_path / "data")
+    damaged = open_root(tmp_path / "data")
+    folder, *_ = damaged.collection("main").cells()
+    with closing(FrontierCell(folder.frontier)) as cell, cell.transaction():
+        pending_log.append(cell, [b"\xc1"])
+    with pytest.raises(QueryError, match=r"the query failed: .*audit frontier") as caught:
+        run_query(damaged, "main", "SELECT count(*) FROM fetches", LITTLE)
+    assert "memory" not in str(caught.value)
 
 
 def test_an_answer_that_is_too_long_is_refused(root: Root) -> None:

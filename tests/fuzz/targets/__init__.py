@@ -6,8 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 
 PLAIN = (
-    "addresses", "cdx", "feed", "forms", "headers", "manifest", "messages", "office", "pdf", "query", "robots",
-    "row_changes", "settings", "signals", "sitemap", "warc",
+    "addresses", "cdx", "feed", "fetch_log", "forms", "headers", "manifest", "messages", "office", "pdf", "query",
+    "robots", "row_changes", "settings", "signals", "sitemap", "warc",
 )  # fmt: skip
 COMPILED = ("marks", "parse", "rank_file", "references", "rows", "scanner", "stems", "words")
 """Targets whose compiled modules are built with sanitizers."""

@@ -113,7 +113,7 @@ def test_searches_of_one_address_wait_for_each_other_and_nobody_else_does(monkey
         many = [asyncio.create_task(_asked(middleware, path, LOCAL, "127.0.0.5")) for path in paths]
         other = asyncio.create_task(_asked(middleware, b"/search", LOCAL, "127.0.0.6"))
         page = asyncio.create_task(_asked(middleware, b"/c", LOCAL, "127.0.0.5"))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # time for a third search to begin, which must not
         assert running == {"127.0.0.5": 3, "127.0.0.6": 1}, "two searches and the other page"
         end.set()
         return await asyncio.gather(*many, other, page)
