@@ -146,6 +146,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    if options.seconds < 2 * WARM_UP_S:
+        parser.error(f"--seconds: at least {2 * WARM_UP_S:g}")
     with tempfile.TemporaryDirectory(prefix="teia-due-") as folder:
         found = measure(options.hosts, options.pages, options.seconds, Path(folder))
     if options.write:

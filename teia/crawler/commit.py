@@ -73,10 +73,7 @@ if TYPE_CHECKING:
     from teia.crawler.signals_in.announcements import Announcements
 
 TIDY_EVERY_S = 60.0
-"""Interval at which the logs of cells are checked, and truncated where they are large.
-
-A log that was moved (frontier/log_mover.py) keeps its size, to be written over.
-"""
+"""Interval at which large logs of cells are moved beside the commits, or truncated if idle (frontier/log_mover.py)."""
 
 FORGET_EVERY_S = 600.0
 """Interval at which servers and addresses whose delay ended long ago are dropped from the ledger."""

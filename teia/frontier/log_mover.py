@@ -55,7 +55,12 @@ class LogMover:
             if not self._begin():
                 self._move_rest(db)
         elif log_bytes(self._path) > octets and not log_reaches(self._path, 0, self._last):
-            shrink_summed_log(db, self._path)
+            self.truncate(db)
+
+    def truncate(self, db: sqlite3.Connection, wait_s: float = 0.0) -> None:
+        """Move the log and truncate its file, as far as readers and the disk allow."""
+        self.wait()
+        self._last = shrink_summed_log(db, self._path, wait_s, before=self._last)
 
     def wait(self) -> None:
         """Wait until the thread has ended."""

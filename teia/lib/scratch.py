@@ -1,4 +1,4 @@
-"""Temporary folders that a killed process leaves behind only until the next one makes such a folder.
+"""Temporary folders. What a killed process leaves behind is removed when another process makes such a folder.
 
 A process locks its folders, and the kernel undoes that when the process ends. `ScratchFolder` first removes the folders
 of the same prefix that are not locked. An empty one stays, because its process may be about to lock it.

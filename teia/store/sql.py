@@ -40,6 +40,7 @@ class FetchLog(Closing):
         for part in parts:
             found += log_files(part)
             pending.append(table_of(part.pending))
+            del part  # before the next one is made
         self.damaged = tuple(path for path in found if not is_readable(path))
         self._connection = duckdb.connect(
             ":memory:", config={"memory_limit": f"{memory_mb}MB", "threads": threads, "temp_directory": ""}

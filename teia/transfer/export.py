@@ -194,8 +194,9 @@ def export_log(root: Root, name: str, file: BinaryIO) -> ExportResult:
                         done.records += batch.num_rows
             # The newest rows are not in a file yet.
             pending = table_of(part.pending)
-            writer.write_table(pending)
-            done.records += pending.num_rows
+            if pending.num_rows:
+                writer.write_table(pending)
+                done.records += pending.num_rows
     return done
 
 

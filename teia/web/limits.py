@@ -36,9 +36,13 @@ REQUESTS_PER_S = 30.0
 ADDRESSES = 10_000
 """Number of addresses whose buckets are remembered."""
 REFUSED_S = 0.5
-"""Time before a refusal for too many requests is sent, because some clients send the next request at once."""
-SEARCHES_PER_ADDRESS = max(1, (os.cpu_count() or 1) // 2)
-"""Simultaneous searches of one address; its others wait. So one client cannot use more than half of the cores."""
+"""Time before a refusal is sent, because some clients send the next request at once."""
+SEARCHES_PER_ADDRESS = max(1, len(os.sched_getaffinity(0)) // 2)
+SEARCH_WAIT_S = 10.0
+"""Simultaneous searches of one address, so that one client takes no more than half of several cores; its others wait.
+
+Those that wait longer are refused.
+"""
 
 SIGN_INS_AT_ONCE = 8
 SIGN_INS_PER_S = 1 / 60

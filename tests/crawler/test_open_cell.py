@@ -126,6 +126,27 @@ def test_a_small_log_is_left_alone_while_the_crawl_goes_on(tmp_path: Path) -> No
         assert 0 < log_bytes(frontier_of(tmp_path)) < LOG_BYTES
 
 
+def test_a_reader_of_an_older_state_costs_no_checksum_of_a_log_that_was_moved(tmp_path: Path) -> None:
+    """Each minute the log could not be truncated, and the checksums of its pages became unknown: damage went unseen."""
+    path = tmp_path / "frontier.sqlite"
+    with closing(FrontierCell(path)) as cell:
+        with cell.transaction():
+            cell.db.executemany("INSERT INTO log (row) VALUES (?)", [(bytes(500),) for _ in range(4_000)])
+        with closing(FrontierCell(path, read_only=True)) as reader:
+            reader.db.execute("BEGIN")
+            assert reader.db.execute("SELECT count(*) FROM log").fetchone() == (4_000,)
+            for _ in range(4):  # a thread moves it, the rest is moved, and it cannot be truncated, twice
+                cell.tidy_log(1 << 20)
+                if (thread := cell._log._thread) is not None:
+                    thread.join()
+            assert log_bytes(path) > 1 << 20
+            assert 0 not in _sums_of(path)
+        cell.tidy_log(1 << 20)
+        assert log_bytes(path) == 0
+        assert 0 not in _sums_of(path)
+        assert damaged_pages(path) == []
+
+
 def test_logs_of_all_databases_are_limited(tmp_path: Path) -> None:
     control, ledger = CrawlReports(tmp_path / "control.sqlite"), Ledger(tmp_path / "ledger.sqlite")
     frontier = FrontierCell(tmp_path / "frontier.sqlite")

@@ -115,12 +115,13 @@ def event_loop() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def as_fast_as_they_can() -> Iterator[None]:
-    """Let tests send requests as fast as the machine can; those of the limit set it themselves.
+    """Let tests send requests as fast as the machine can; those of the limits set them themselves.
 
     Seen: with 429 requests of Memento clients were refused where the tests ran quickly.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 100_000)
+        patch.setattr("teia.web.limits.REFUSED_S", 0.0)
         yield
 
 

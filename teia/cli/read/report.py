@@ -39,7 +39,7 @@ def report(name: Name, data: Data, collection: Collection = None, top: Top = TOP
     root, chosen = open_collection(data, collection)
     with open_source(root, chosen) as source:
         found = make(source, top)
-        damaged = [str(path) for path in source.log.damaged]
+        damaged = [str(path) for path in source.damaged]
     if as_json:
         print_json({"report": name, "collection": chosen, **asdict(found), "damaged_files": damaged})
     else:

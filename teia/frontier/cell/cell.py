@@ -48,7 +48,7 @@ from teia.frontier.cell.schema import (
 )
 from teia.frontier.cell.take import read_lane
 from teia.frontier.log_mover import MAX_LOG_BYTES, LogMover
-from teia.frontier.page_sums import damage_text, damaged_pages, shrink_summed_log
+from teia.frontier.page_sums import damage_text, damaged_pages
 from teia.frontier.queue.order import TOP_SCORE, Order, breadth, is_aside, merge_hints, sequence_of
 from teia.frontier.queue.sydney import sample_links
 from teia.lib.message import encoded
@@ -151,8 +151,7 @@ class FrontierCell(CellConnection):
 
     def shrink_log(self, wait_s: float = 0.0) -> None:
         """Truncate SQLite's log as far as readers and the disk allow; the checksums of pages follow (page_sums.py)."""
-        self._log.wait()
-        shrink_summed_log(self.db, self.path, wait_s)
+        self._log.truncate(self.db, wait_s)
 
     def tidy_log(self, octets: int) -> None:
         """Move a log of so many octets beside the next commits; truncate one that is idle (log_mover.py)."""

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -42,14 +41,33 @@ class OpenCell:
         return self.folder.number
 
 
+class LateLog:
+    """The fetch log of a collection, opened by the first query: its newest rows are read then."""
+
+    def __init__(self, open_log: Callable[[], FetchLog]) -> None:
+        self._open = open_log
+        self._log: FetchLog | None = None
+
+    @property
+    def log(self) -> FetchLog:
+        if self._log is None:
+            self._log = self._open()
+        return self._log
+
+    @property
+    def damaged(self) -> Sequence[Path]:
+        """Files that were left out of answers."""
+        return () if self._log is None else self._log.damaged
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One collection, open for reading. `agent` is our name in its robots.txt files, `ranks` its rank file.
 
-    `control` is the file with the numbers of its crawls over time. `open_log` returns the same log at each call.
+    `control` is the file with the numbers of its crawls over time.
     """
 
-    open_log: Callable[[], FetchLog]
+    late_log: LateLog
     cells: tuple[OpenCell, ...]
     config: Config
     ranks: Path
@@ -58,8 +76,12 @@ class Source:
 
     @property
     def log(self) -> FetchLog:
-        """The fetch log; reports that do not ask for it are spared reading its newest rows."""
-        return self.open_log()
+        return self.late_log.log
+
+    @property
+    def damaged(self) -> Sequence[Path]:
+        """Files of the log that were left out of answers."""
+        return self.late_log.damaged
 
     @property
     def agent(self) -> str:
@@ -93,13 +115,12 @@ def open_source(root: Root, collection: str) -> Iterator[Source]:
     config = saved(root, collection).config
     with snapshot(root, collection) as cells, ExitStack() as stack:
 
-        @cache
         def open_log() -> FetchLog:
             from teia.store.sql import FetchLog  # loads DuckDB and Arrow, and many processes read no report
 
             return stack.enter_context(FetchLog(log_parts(cells)))
 
-        yield Source(open_log, cells, config, root.collection(collection).ranks, collection, root.control)
+        yield Source(LateLog(open_log), cells, config, root.collection(collection).ranks, collection, root.control)
 
 
 def log_parts(cells: Sequence[OpenCell]) -> Iterator[LogPart]:

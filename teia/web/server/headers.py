@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
@@ -43,7 +43,10 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-SEARCHES = ("/", "/search", "/api/v1/search")
+LONG_TARGETS = ("/", "/search", "/api/v1/search")
+"""Paths whose query may be a whole text that a user has pasted."""
+SEARCHES = ("/search", "/search.rss", "/complete", "/api/v1/search", "/api/v1/complete")
+"""Paths that search; one address gets few answers at a time."""
 HEALTH = "/health"
 RAW = "/raw/"
 RAW_HEADERS = {
@@ -100,7 +103,6 @@ class SecurityMiddleware:
             return
         client = scope["client"][0] if scope.get("client") else ""
         refusal = self._refuse_foreign_host(scope) or self._refuse_over_limits(scope, client)
-        app = self._app if refusal is None else refusal.response(Headers(scope=scope))
         policy = RAW_HEADERS if scope["path"].startswith(RAW) else HEADERS
 
         async def send_with_headers(message: AsgiMessage) -> None:
@@ -114,7 +116,10 @@ class SecurityMiddleware:
 
         self._in_flight[client] += 1
         try:
-            async with self._turn(scope, client, refusal):
+            if refusal is not None and scope["path"] != HEALTH:
+                await asyncio.sleep(limits.REFUSED_S)
+            async with self._turn(scope, client, refusal) as late_refusal:
+                app = self._app if late_refusal is None else late_refusal.response(Headers(scope=scope))
                 await app(scope, _limit_body(scope, receive), send_with_headers)
         finally:
             self._in_flight[client] -= 1
@@ -123,15 +128,24 @@ class SecurityMiddleware:
                 self._searching.pop(client, None)
 
     @asynccontextmanager
-    async def _turn(self, scope: Scope, client: str, refusal: RequestRefusal | None) -> AsyncIterator[None]:
-        """Wait until a request may be answered: a refusal after a pause, a search after others of its address."""
-        if refusal is None and scope["path"] in SEARCHES:
-            async with self._searching.setdefault(client, asyncio.Semaphore(limits.SEARCHES_PER_ADDRESS)):
-                yield
+    async def _turn(
+        self, scope: Scope, client: str, refusal: RequestRefusal | None
+    ) -> AsyncIterator[RequestRefusal | None]:
+        """Wait until a search may begin after others of its address; refuse it if that takes too long."""
+        if refusal is not None or scope["path"] not in SEARCHES or _is_of_the_past(scope["query_string"]):
+            yield refusal
             return
-        if refusal is not None and refusal.status == 429:
-            await asyncio.sleep(limits.REFUSED_S)
-        yield
+        turns = self._searching.setdefault(client, asyncio.Semaphore(limits.SEARCHES_PER_ADDRESS))
+        try:
+            async with asyncio.timeout(limits.SEARCH_WAIT_S):
+                await turns.acquire()
+        except TimeoutError:
+            yield RequestRefusal(503, Message("too many requests at the same time"), 1)
+            return
+        try:
+            yield None
+        finally:
+            turns.release()
 
     def _refuse_foreign_host(self, scope: Scope) -> RequestRefusal | None:
         """Refuse a request for a foreign host name; rewrite a target in absolute form to a path (RFC 9112, 3.2)."""
@@ -159,7 +173,7 @@ class SecurityMiddleware:
 
     def _refuse_over_limits(self, scope: Scope, client: str) -> RequestRefusal | None:
         headers = Headers(scope=scope)
-        most = limits.SEARCH_TARGET_BYTES if scope["path"] in SEARCHES else limits.TARGET_BYTES
+        most = limits.SEARCH_TARGET_BYTES if scope["path"] in LONG_TARGETS else limits.TARGET_BYTES
         if len(scope.get("raw_path", b"")) + len(scope.get("query_string", b"")) > most:
             return RequestRefusal(414, Message("the URL is too long"))
         # A chunked body states no length; `_limit_body` counts it.
@@ -209,6 +223,11 @@ def authority_of(host: str) -> Authority | None:
 def _with_brackets(name: str) -> str:
     """Put an IPv6 address in brackets, as a Host header has it."""
     return f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
+
+
+def _is_of_the_past(query: bytes) -> bool:
+    """Tell whether a search is of an earlier state; these have turns of their own, because they take long."""
+    return b"as_of=" in query and any(each.strip() for each in parse_qs(query.decode("latin-1")).get("as_of", ()))
 
 
 def _limit_body(scope: Scope, receive: Receive) -> Receive:

@@ -36,7 +36,7 @@ from teia.refresh.scenario import draw_world
 from teia.store.fetchlog import FetchRow, LogPart
 from teia.store.root import open_root
 from teia.store.sql import FetchLog
-from teia.views.reports.source import Source, open_source
+from teia.views.reports.source import LateLog, Source, open_source
 from tests.crawler.fresh_crawls import EPOCH_S, ManualClock, fresh_web, quiet_world
 
 SLOT_S = 3_600.0
@@ -143,7 +143,9 @@ def test_no_page_is_visited_more_often_than_may_be_and_a_parked_host_not_at_all(
 @contextmanager
 def logged(tmp_path: Path, *rows: FetchRow) -> Iterator[Source]:
     with FetchLog([LogPart(tmp_path, 1, rows)]) as log:
-        yield Source(lambda: log, (), quick(response_factor=2.0), tmp_path, "main", tmp_path / "control.sqlite")
+        yield Source(
+            LateLog(lambda: log), (), quick(response_factor=2.0), tmp_path, "main", tmp_path / "control.sqlite"
+        )
 
 
 def row(name: str, started: float, took_s: float, rest_s: float, **values: Any) -> FetchRow:

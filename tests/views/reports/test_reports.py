@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import get_type_hints
 
 import pytest
 
+from teia.cli.read.report import report
 from teia.crawler.keep_fresh.freshness import LostFreshness
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import BY_LINK, STATE_EXCLUDED
@@ -25,7 +27,7 @@ from teia.views.reports.links import links
 from teia.views.reports.outcomes import code_of, describe_outcome, outcomes
 from teia.views.reports.permissions import permissions
 from teia.views.reports.servers import part_holding, servers
-from teia.views.reports.source import Source, open_source
+from teia.views.reports.source import LateLog, Source, open_source
 from teia.views.reports.space import space
 from teia.views.reports.types import types
 from tests.crawler.handmade import CONFIG, NOW_S, Cell, found, make, row
@@ -56,13 +58,24 @@ def test_every_report_of_nothing_is_empty_and_not_an_error(empty: Source, name: 
 def test_a_report_without_a_query_does_not_read_the_fetch_log(source: Source) -> None:
     """Its newest rows were read for every report: 3 s and 530 MB with 49,000 of them in each of four cells."""
     opened = list[int]()
-    watched = replace(source, open_log=lambda: opened.append(1) or source.log)
+    watched = replace(source, late_log=LateLog(lambda: opened.append(1) or source.log))
     assert duplicates(watched).rows
     permissions(watched)
-    assert opened == []
+    assert (opened, watched.damaged) == ([], ())
     outcomes(watched)
-    assert opened
-    assert source.log is source.log
+    outcomes(watched)
+    assert opened == [1]
+
+
+def test_commands_and_pages_do_not_open_the_log_for_a_report_without_a_query(
+    source: Source, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They asked it for damaged files afterwards, which opened it."""
+    opened = list[int]()
+    monkeypatch.setattr("teia.store.sql.FetchLog", lambda *_: opened.append(1))
+    report("permissions", source.control.parent, as_json=True)
+    assert json.loads(capsys.readouterr().out)["damaged_files"] == []
+    assert opened == []
 
 
 def test_outcomes_count_urls_and_requests(source: Source) -> None:

@@ -76,51 +76,100 @@ def test_too_many_requests_get_a_retry_after(web: Web, monkeypatch: pytest.Monke
     assert int(answers[-1].headers["retry-after"]) >= 1
 
 
-def test_a_refusal_for_too_many_requests_comes_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [(b"/c", b"localhost", 429), (b"/c", b"evil.test", 421), (b"/health", b"evil.test", 421)],
+)
+def test_a_refusal_comes_after_a_pause_unless_a_supervisor_asks(
+    monkeypatch: pytest.MonkeyPatch, target: bytes, host: bytes, status: int
+) -> None:
     """A client that sent the next request at once had 2,000 refusals a second, and others waited ten times as long."""
     monkeypatch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 1)
     monkeypatch.setattr("teia.web.limits.REFUSED_S", 0.1)
     middleware = SecurityMiddleware(_answer_ok, VirtualClock(0), ["localhost"])
 
     async def ask() -> tuple[list[int], float]:
-        first = await _asked(middleware, b"/c", LOCAL)
+        await _asked(middleware, b"/c", LOCAL)
         began = asyncio.get_running_loop().time()
-        others = await asyncio.gather(*(_asked(middleware, b"/c", LOCAL) for _ in range(20)))
-        return [first, *others], asyncio.get_running_loop().time() - began
+        statuses = await asyncio.gather(*(_asked(middleware, target, [(b"host", host)]) for _ in range(20)))
+        return statuses, asyncio.get_running_loop().time() - began
 
     statuses, took_s = asyncio.run(ask())
-    assert statuses == [200] + [429] * 20
-    assert took_s >= 0.1
+    assert statuses == [status] * 20
+    assert (took_s >= 0.1) == (target != b"/health")
+
+
+class Searches:
+    """An application whose answers end when they may, behind the checks of every request."""
+
+    def __init__(self) -> None:
+        self.running, self.most, self.end = Counter[str](), Counter[str](), asyncio.Event()
+        self.middleware = SecurityMiddleware(self._search, VirtualClock(0), ["localhost"])
+
+    async def _search(self, scope: Scope, receive: Receive, send: Send) -> None:
+        client = scope["client"][0]
+        self.running[client] += 1
+        self.most[client] = max(self.most[client], self.running[client])
+        await self.end.wait()
+        self.running[client] -= 1
+        await _answer_ok(scope, receive, send)
+
+    def ask(self, path: bytes, client: str = "127.0.0.5", query: bytes = b"") -> asyncio.Task[int]:
+        return asyncio.create_task(_asked(self.middleware, path, LOCAL, client, query))
 
 
 def test_searches_of_one_address_wait_for_each_other_and_nobody_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight connections of one address made searches of all others take ten times as long."""
     monkeypatch.setattr("teia.web.limits.SEARCHES_PER_ADDRESS", 2)
-    running, most, end = Counter[str](), Counter[str](), asyncio.Event()
 
-    async def search(scope: Scope, receive: Receive, send: Send) -> None:
-        client = scope["client"][0]
-        running[client] += 1
-        most[client] = max(most[client], running[client])
-        await end.wait()
-        running[client] -= 1
-        await _answer_ok(scope, receive, send)
-
-    middleware = SecurityMiddleware(search, VirtualClock(0), ["localhost"])
-
-    async def ask() -> list[int]:
-        paths = [b"/search", b"/", b"/api/v1/search"] * 3
-        many = [asyncio.create_task(_asked(middleware, path, LOCAL, "127.0.0.5")) for path in paths]
-        other = asyncio.create_task(_asked(middleware, b"/search", LOCAL, "127.0.0.6"))
-        page = asyncio.create_task(_asked(middleware, b"/c", LOCAL, "127.0.0.5"))
+    async def scenario() -> None:
+        searches = Searches()
+        paths = [b"/search", b"/search.rss", b"/complete", b"/api/v1/search", b"/api/v1/complete"] * 2
+        many = [searches.ask(path) for path in paths]
+        many.append(searches.ask(b"/search", query=b"q=x&as_of=%20"))
+        others = [
+            searches.ask(b"/search", "127.0.0.6"),
+            searches.ask(b"/", "127.0.0.7"),
+            searches.ask(b"/c", "127.0.0.7"),
+        ]
         await asyncio.sleep(0.05)  # time for a third search to begin, which must not
-        assert running == {"127.0.0.5": 3, "127.0.0.6": 1}, "two searches and the other page"
-        end.set()
-        return await asyncio.gather(*many, other, page)
+        assert searches.running == {"127.0.0.5": 2, "127.0.0.6": 1, "127.0.0.7": 2}
+        searches.end.set()
+        assert await asyncio.gather(*many, *others) == [200] * 14
+        assert searches.most["127.0.0.5"] == 2
+        assert searches.middleware._searching == {}, "addresses are not kept"
 
-    assert asyncio.run(ask()) == [200] * 11
-    assert most["127.0.0.5"] == 3
-    assert middleware._searching == {}, "addresses are not kept"
+    asyncio.run(scenario())
+
+
+def test_pages_and_searches_of_the_past_do_not_wait_for_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("teia.web.limits.SEARCHES_PER_ADDRESS", 1)
+
+    async def scenario() -> None:
+        searches = Searches()
+        asked = [searches.ask(b"/search"), searches.ask(b"/"), searches.ask(b"/c")]
+        asked += [searches.ask(b"/search", query=b"q=x&as_of=2026-01-01") for _ in range(2)]
+        await asyncio.sleep(0.05)  # time for all to begin
+        assert searches.running["127.0.0.5"] == 5
+        searches.end.set()
+        assert await asyncio.gather(*asked) == [200] * 5
+
+    asyncio.run(scenario())
+
+
+def test_a_search_that_waits_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("teia.web.limits.SEARCHES_PER_ADDRESS", 1)
+    monkeypatch.setattr("teia.web.limits.SEARCH_WAIT_S", 0.05)
+
+    async def scenario() -> None:
+        searches = Searches()
+        first, second = searches.ask(b"/search"), searches.ask(b"/search")
+        assert await second == 503
+        searches.end.set()
+        assert await first == 200
+        assert await searches.ask(b"/search") == 200, "the turn was not lost"
+
+    asyncio.run(scenario())
 
 
 # ---- whom we answer ------------------------------------------------------------------------------------------------
@@ -203,7 +252,13 @@ async def _status(web: Web, target: bytes, headers: list[tuple[bytes, bytes]]) -
     return await _asked(web.app, target, headers)
 
 
-async def _asked(app: ASGIApp, target: bytes, headers: list[tuple[bytes, bytes]], client: str = "127.0.0.1") -> int:
+async def _asked(
+    app: ASGIApp,
+    target: bytes,
+    headers: list[tuple[bytes, bytes]],
+    client: str = "127.0.0.1",
+    query: bytes = b"",
+) -> int:
     """Ask as the server does: clients that send such requests are hard to find."""
     sent: list[Message] = []
 
@@ -215,7 +270,7 @@ async def _asked(app: ASGIApp, target: bytes, headers: list[tuple[bytes, bytes]]
 
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
-        "path": target.decode(), "raw_path": target, "query_string": b"", "root_path": "", "headers": headers,
+        "path": target.decode(), "raw_path": target, "query_string": query, "root_path": "", "headers": headers,
         "client": (client, 1), "server": ("127.0.0.1", 8700), "state": {},
     }  # fmt: skip
     await app(scope, receive, send)

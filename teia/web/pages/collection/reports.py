@@ -130,7 +130,7 @@ def report(
                 now_s = installation.clock.now_s()
                 since_s = None if window == "all" else now_s - WINDOWS_S[window]
                 found |= {"window": window, "activity": asdict(activity(source, since_s, now_s))}
-            return found, [str(path) for path in source.log.damaged]
+            return found, [str(path) for path in source.damaged]
 
     if name == "freshness":
         # The one that the page on freshness and the monitor show.
