@@ -146,6 +146,6 @@ def is_readable(path: Path) -> bool:
     """Tell whether a file's footer can be read and is of our version: the check possible without reading it all."""
     try:
         schema = pq.read_schema(path)
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, ValueError):  # ValueError: the name of a column is no UTF-8
         return False
     return (schema.metadata or {}).get(b"teia.fetchlog") == VERSION.encode()
