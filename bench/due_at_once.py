@@ -29,6 +29,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from bench.politeness import SPEC
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import LANE_REFRESH, STATE_DONE, STATE_FAILED
 from teia.lab.server.process import lab_process
@@ -40,22 +41,6 @@ RESULTS = Path(__file__).parent / "results" / "due_at_once.json"
 NAME, NETWORK = "main", "127.78.0.0/16"
 FILL_DELAY_S, DELAY_S, WARM_UP_S = 0.02, 1.0, 10.0
 SAMPLE_S, MONTH_S = 0.5, 30 * 86_400.0
-SPEC = """
-seed = 5
-hosts = {hosts}
-pages = {pages}
-[sites]
-theta = 0.0
-shared_address = 0
-nxdomain = 0
-unreachable = 0
-[errors]
-scale = 0.0
-[robots]
-crawl_delay = 0
-[links]
-outside = 6
-"""
 
 
 def set_due(data: Path, due_s: float) -> int:

@@ -119,14 +119,20 @@ def test_rows_of_a_file_are_not_in_memory_together(tmp_path: Path, monkeypatch: 
     assert parquet.pq.read_table(path)["url"].to_pylist() == [row(number).url for number in range(10)]
 
 
-def test_waiting_rows_are_read_as_they_are_written(
-    cell: FrontierCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The rows of a file were read into a list first: 50,000 of them, some 20 MB, in each of four cells at a time."""
+def watch_conversions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Convert four rows at a time; return how many were decoded each time."""
     decoded, converted, decode, part_of = list[bytes](), list[int](), fetch_rows._decode, parquet._part_of
     monkeypatch.setattr(parquet, "ROWS_AT_ONCE", 4)
     monkeypatch.setattr(fetch_rows, "_decode", lambda packed: decoded.append(packed) or decode(packed))
     monkeypatch.setattr(parquet, "_part_of", lambda rows: converted.append(len(decoded)) or part_of(rows))
+    return converted
+
+
+def test_waiting_rows_are_read_as_they_are_written(
+    cell: FrontierCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of a file were read into a list first: 50,000 of them, some 20 MB, in each of four cells at a time."""
+    converted = watch_conversions(monkeypatch)
     monkeypatch.setattr(pending_log, "read", None)
     add(cell, *range(10))
     roll_out(cell, tmp_path, at_least=1)
@@ -241,10 +247,7 @@ def test_pending_rows_of_a_query_are_not_objects_together(
     cell: FrontierCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page of figures took 530 MB beside a crawl with 49,000 pending rows in each of four cells."""
-    decoded, converted, decode, part_of = list[bytes](), list[int](), fetch_rows._decode, parquet._part_of
-    monkeypatch.setattr(parquet, "ROWS_AT_ONCE", 4)
-    monkeypatch.setattr(fetch_rows, "_decode", lambda packed: decoded.append(packed) or decode(packed))
-    monkeypatch.setattr(parquet, "_part_of", lambda rows: converted.append(len(decoded)) or part_of(rows))
+    converted = watch_conversions(monkeypatch)
     add(cell, *range(10))
     parts = (log_part(cell, tmp_path) for _ in range(2))
     with FetchLog(parts) as log:
