@@ -92,6 +92,9 @@ MAX_RETRIED_SEEDS = 1_000
 PARALLEL_CELLS = 8
 """Number of cells of a collection that are opened or closed at a time."""
 
+CACHE_BYTES = 256 << 20
+"""Memory for the pages of all cells' databases; in a collection of up to eight cells, each has its 32 MiB."""
+
 # ---- files ----------------------------------------------------------------------------------------------------------
 
 
@@ -257,6 +260,7 @@ def open_cell(folder: CellFolder, collection: str, config: Config, clock: Clock,
     """Open a cell for writing; `of_node` are the arguments of `Cell` that a node adds."""
     order = order_named(config.collection.order, config.sydney, config.collection.prefer)
     cell = Cell(folder, collection, order, config.archive.file_bytes, clock, **of_node)
+    cell.frontier.limit_cache(CACHE_BYTES // config.collection.cells)
     if config.sites.traps and config.parse.text:  # without their text all pages look alike
         from teia.frontier.traps.watch import TrapWatch
 

@@ -147,6 +147,16 @@ def test_a_reader_of_an_older_state_costs_no_checksum_of_a_log_that_was_moved(tm
         assert damaged_pages(path) == []
 
 
+@pytest.mark.parametrize(("cells", "kib"), [(1, 32_768), (8, 32_768), (64, 4_096)])
+def test_the_caches_of_all_cells_are_limited_together(tmp_path: Path, cells: int, kib: int) -> None:
+    """Each cell had 32 MiB, and a collection may have 1,024."""
+    with offline_crawl({}, tmp_path, SEED, collection__cells=cells) as crawl:
+        opened = [cell.frontier for cell in crawl.crawl.committer.cells]
+        assert {each.db.execute("PRAGMA cache_size").fetchone() for each in opened} == {(-kib,)}
+        opened[0].limit_cache(1)
+        assert opened[0].db.execute("PRAGMA cache_size").fetchone() == (-256,)
+
+
 def test_logs_of_all_databases_are_limited(tmp_path: Path) -> None:
     control, ledger = CrawlReports(tmp_path / "control.sqlite"), Ledger(tmp_path / "ledger.sqlite")
     frontier = FrontierCell(tmp_path / "frontier.sqlite")

@@ -58,6 +58,7 @@ from teia.urls import site_of, slot_of
 
 # Greatest number of host names in memory; the cache is cleared when it is full.
 HOST_CACHE = 20_000
+LEAST_CACHE_BYTES = 256 << 10
 # Lanes of a crawl that keeps nothing fresh, retries first.
 DISCOVERY = (LANE_DUE, LANE_NEW)
 
@@ -152,6 +153,11 @@ class FrontierCell(CellConnection):
     def shrink_log(self, wait_s: float = 0.0) -> None:
         """Truncate SQLite's log as far as readers and the disk allow; the checksums of pages follow (page_sums.py)."""
         self._log.truncate(self.db, wait_s)
+
+    def limit_cache(self, octets: int) -> None:
+        """Let SQLite's cache of this cell's pages take so much, if that is less than it has (schema.py)."""
+        (kib,) = self.db.execute("PRAGMA cache_size").fetchone()
+        self.db.execute(f"PRAGMA cache_size = -{min(-kib, max(LEAST_CACHE_BYTES, octets) >> 10)}")
 
     def tidy_log(self, octets: int) -> None:
         """Move a log of so many octets beside the next commits; truncate one that is idle (log_mover.py)."""
