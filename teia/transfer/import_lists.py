@@ -40,6 +40,7 @@ from teia.urls import MAX_REFERENCE_CHARS, from_user, key_of, split
 BATCH = 2_000
 MAX_DEPTH = 10_000
 TIMES = ("started", "ended", "parsed", "committed")
+REQUIRED = tuple(name for name in FetchRow._fields if name not in FetchRow._field_defaults)
 LATEST_S = 253_402_300_800.0  # the year 10000
 _FINAL = {"failed": STATE_FAILED, "excluded": STATE_EXCLUDED}
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
@@ -206,21 +207,21 @@ def _import_rows(target: Target, rows: list[FetchRow], source: str, position: in
 
 
 def _row(row: dict[str, Any], path: Path, number: int, done: ImportResult) -> FetchRow | None:
-    times = {name: None if row[name] is None else row[name] / 1e6 for name in TIMES}
+    values = {name: value for name, value in row.items() if value is not None}
+    values |= {name: values[name] / 1e6 for name in TIMES if name in values}
     not_here: dict[str, Any] = {"run": IMPORTED_RUN, "warc_file": None, "warc_offset": None, "warc_length": None}
-    problem = ""
-    try:
-        # A row that cannot be read would make the log of the whole cell unreadable.
-        found = as_stored(FetchRow(**{**row, **times, **not_here}))
-    except ValueError as error:
-        problem = str(error)
+    if missing := [name for name in REQUIRED if name not in values]:
+        problem = f"no value of {missing[0]}"
+    elif any(not 0 <= values[name] < LATEST_S for name in TIMES if name in values):
+        problem = "a time that is no date"
+    elif len(values["url"]) > MAX_REFERENCE_CHARS:
+        problem = "its URL is too long"
     else:
-        if any(not 0 <= each < LATEST_S for each in times.values() if each is not None):
-            problem = "a time that is no date"
-        elif len(found.url) > MAX_REFERENCE_CHARS:
-            problem = "its URL is too long"
-    if not problem:
-        return found
+        try:
+            # A row that readers cannot decode would make the log of the whole cell unreadable.
+            return as_stored(FetchRow(**{**values, **not_here}))
+        except ValueError as error:
+            problem = str(error)
     done.refused += 1
     done.add_detail(f"{path} row {number}: {problem}")
     return None

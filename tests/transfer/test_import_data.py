@@ -172,7 +172,6 @@ def test_what_is_no_log_is_refused(archive_files: list[Path], tmp_path: Path) ->
 
 
 LOG_ROW = FetchRow(1.7e9, 1.7e9 + 1, "http://a.test/", "a.test", "a.test", "200", status=200)
-REQUIRED = ("started", "ended", "url", "host", "site", "outcome")
 
 
 def write_foreign_log(path: Path, change: Callable[[Any], Any]) -> Path:
@@ -193,7 +192,7 @@ def take_log(root: Root, path: Path) -> ImportResult:
     return done
 
 
-@pytest.mark.parametrize("name", REQUIRED)
+@pytest.mark.parametrize("name", ["started", "ended", "url", "host", "site", "outcome"])
 def test_rows_of_a_log_without_a_value_that_each_has_are_refused_and_the_log_stays_readable(
     tmp_path: Path, name: str
 ) -> None:
@@ -206,9 +205,19 @@ def test_rows_of_a_log_without_a_value_that_each_has_are_refused_and_the_log_sta
     root = new_root(tmp_path / "data")
     done = take_log(root, write_foreign_log(tmp_path / "log.parquet", change))
     assert (done.rows, done.refused) == (1, 1)
-    assert "row 0" in done.details[0]
+    assert done.details[0].endswith(f"row 0: no value of {name}")
     with fetch_log(root, "main") as log:
         assert log.query("SELECT url FROM fetches").rows == [("http://a.test/2",)]
+
+
+def test_columns_that_an_older_log_lacks_get_their_usual_values(tmp_path: Path) -> None:
+    root = new_root(tmp_path / "data")
+    lacking = ["kind", "bytes", "visit", "attempt", "cell", "images"]
+    older = write_foreign_log(tmp_path / "log.parquet", lambda table: table.drop_columns(lacking))
+    assert take_log(root, older).rows == 2
+    with fetch_log(root, "main") as log:
+        rows = log.query("SELECT DISTINCT kind, bytes, images FROM fetches").rows
+    assert rows == [(LOG_ROW.kind, LOG_ROW.bytes, LOG_ROW.images)]
 
 
 def test_rows_of_a_log_with_a_time_that_is_no_date_or_an_endless_url_are_refused(tmp_path: Path) -> None:
