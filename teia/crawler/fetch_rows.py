@@ -16,6 +16,7 @@ import msgspec
 from teia.crawler.sites.identity import IDENTITY_REQUESTS
 from teia.crawler.sites.soft404 import PROBE
 from teia.crawler.visit import ActiveVisit
+from teia.errors import CorruptFile
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.old_names import NEW_NAMES_FORMAT
 from teia.frontier.cell.rows import CaptureLocation
@@ -45,6 +46,9 @@ ROLL_OUT_AT_END = 5_000
 A collection that is crawled a little every hour would have thousands of small files otherwise.
 """
 
+MAX_ROW_BYTES = 64 << 10
+"""Size of an imported row; one of our own has some 400 bytes."""
+
 _OLD_COLUMNS = FetchRow._fields.index("images")
 """Number of columns that nodes of the version before can read."""
 
@@ -63,6 +67,15 @@ def _decode(packed: bytes) -> FetchRow:
         if not isinstance(values, list) or len(values) <= known:
             raise
         return msgspec.convert(values[:known], FetchRow)
+
+
+def _read(packed: bytes, frontier: Path) -> FetchRow:
+    try:
+        return _decode(packed)
+    except msgspec.DecodeError as error:
+        raise CorruptFile(
+            frontier, f"a row of its fetch log cannot be read ({error}); restore it from a backup"
+        ) from error
 
 
 def log_row(visit: ActiveVisit, archived: CaptureLocation, committed_s: float) -> FetchRow | None:
@@ -93,8 +106,11 @@ def log_row(visit: ActiveVisit, archived: CaptureLocation, committed_s: float) -
 
 
 def as_stored(row: FetchRow) -> FetchRow:
-    """Return a row as readers of the log will see it; ValueError if they could not read it."""
-    return _decode_row(_encode(row))
+    """Return a row as readers of the log will see it; ValueError if they could not read it, or if it is too large."""
+    packed = _encode(row)
+    if len(packed) > MAX_ROW_BYTES:
+        raise ValueError(f"it has more than {MAX_ROW_BYTES:,} bytes")
+    return _decode_row(packed)
 
 
 def write_log(frontier: FrontierCell, rows: Iterable[FetchRow | None]) -> None:
@@ -107,17 +123,17 @@ def write_log(frontier: FrontierCell, rows: Iterable[FetchRow | None]) -> None:
 class PackedRows:
     """Rows that are decoded while they are iterated: as objects they take six times as much memory."""
 
-    def __init__(self, packed: Sequence[bytes]) -> None:
-        self._packed = packed
+    def __init__(self, packed: Sequence[bytes], frontier: Path) -> None:
+        self._packed, self._frontier = packed, frontier
 
     def __iter__(self) -> Iterator[FetchRow]:
-        return map(_decode, self._packed)
+        return (_read(each, self._frontier) for each in self._packed)
 
 
 def log_part(frontier: FrontierCell, folder: Path) -> LogPart:
     """Return a cell's log as readers see it: its Parquet files and the rows still in the frontier."""
     rows, serial = with_serial(frontier, lambda _: [row for _, row in pending_log.walk(frontier)])
-    return LogPart(folder, serial, PackedRows(rows))
+    return LogPart(folder, serial, PackedRows(rows, frontier.path))
 
 
 def with_serial(frontier: FrontierCell, read: Callable[[int], T]) -> tuple[T, int]:
@@ -175,7 +191,7 @@ def _roll_out_some(frontier: FrontierCell, folder: Path) -> None:
     def rows() -> Iterator[FetchRow]:
         nonlocal last
         for last, packed in pending_log.walk(frontier, ROLL_OUT_ROWS):  # noqa: B007  # it is used below
-            yield _decode(packed)
+            yield _read(packed, frontier.path)
 
     write_parquet(folder, rows(), serial)
     # The rows leave the frontier only once the file is complete.

@@ -628,6 +628,7 @@ class Crawl:
 
     def await_turn(self, cell: int, host: str, host_id: int) -> None:
         """Let a host that has work, and is not in memory, wait on disk until others have left memory."""
+        self._on_disk.parked.pop((cell, host_id), None)
         self.waiting_hosts.add(HostNumber(cell, slot_of(site_of(host)), host_id))
         self.counts.hosts += self._on_disk.met.add(cell, host_id)
 

@@ -216,6 +216,8 @@ def _row(row: dict[str, Any], path: Path, number: int, done: ImportResult) -> Fe
         problem = "a time that is no date"
     elif len(values["url"]) > MAX_REFERENCE_CHARS:
         problem = "its URL is too long"
+    elif not values["host"].isprintable() or not values["host"].strip():
+        problem = "a host that is no name"
     else:
         try:
             # A row that readers cannot decode would make the log of the whole cell unreadable.

@@ -51,6 +51,9 @@ NO_MEMORY = 3
 """Exit status of a child whose memory was used up; where C++ could not get any, it ends with SIGABRT."""
 
 
+_LACKS_OF_MEMORY = ("Out of Memory", "bad_alloc", "bad allocation", "Cannot allocate memory", "can't start new thread")
+
+
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
     """Limits of one query."""
@@ -98,7 +101,7 @@ def _failure_message(status: int, limits: QueryLimits) -> str:
     if status in {-signal.SIGALRM, -signal.SIGKILL}:
         return Message("the query took longer than {n:g} s; narrow it, e.g. with WHERE host = …", n=limits.seconds)
     if status not in {NO_MEMORY, -signal.SIGABRT, -signal.SIGSEGV}:
-        return Message("the process of the query ended with status {n}; this is a bug in teia", n=status)
+        return Message("the process of the query ended with status {n}", n=status)
     return Message(
         "the query needs more than {n} MiB of memory; narrow it, e.g. with WHERE host = …", n=limits.memory_bytes >> 20
     )
@@ -136,8 +139,10 @@ def main(arguments: Sequence[str]) -> int:
     except MemoryError:  # of Arrow, too
         os._exit(NO_MEMORY)
     except Exception as error:  # noqa: BLE001  # the parent has no other way to learn of it
+        if _is_lack_of_memory(str(error)):
+            os._exit(NO_MEMORY)
         text = f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
-        reason = Message("the query failed: {error}; check the collection with `teia audit frontier`", error=text)
+        reason = Message("the query failed: {error}; this is a bug in teia", error=text)
         reply = json.dumps({"error": encoded(reason)}).encode() + b"\n"
     sys.stdout.buffer.write(reply)
     sys.stdout.buffer.flush()
@@ -230,6 +235,11 @@ def _nested(column: list[Any]) -> int:
     return count
 
 
+def _is_lack_of_memory(message: str) -> bool:
+    """Tell whether an error says that there is no more memory, or none for a thread."""
+    return any(each in message for each in _LACKS_OF_MEMORY)
+
+
 def _plain_error(error: QueryError, limits: QueryLimits) -> QueryError:
     """Rewrite DuckDB's memory error as a message about our limit."""
     from teia.store.sql import too_long_message
@@ -237,6 +247,6 @@ def _plain_error(error: QueryError, limits: QueryLimits) -> QueryError:
     message = str(error)
     if "maximum total string size" in message:
         return QueryError(too_long_message(limits.answer_bytes))
-    if "Out of Memory" in message or "bad_alloc" in message or "bad allocation" in message:
+    if _is_lack_of_memory(message):
         return QueryError(_failure_message(NO_MEMORY, limits))
     return error

@@ -15,6 +15,7 @@ import pytest
 from teia.crawler import commit, fetch_rows
 from teia.crawler.commit import CommitGroup
 from teia.crawler.fetch_rows import log_part, roll_out, write_log
+from teia.errors import CorruptFile
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.tables import pending_log
 from teia.store import parquet
@@ -239,8 +240,10 @@ def test_rows_of_a_newer_teia_are_read_without_their_new_columns(cell: FrontierC
     assert read == row(1)
     with cell.transaction():
         pending_log.append(cell, [msgspec.msgpack.encode(("damaged",))])
-    with pytest.raises(msgspec.ValidationError):
+    with pytest.raises(CorruptFile, match="a row of its fetch log cannot be read"):
         list(log_part(cell, tmp_path).pending)
+    with pytest.raises(CorruptFile, match="a row of its fetch log cannot be read"):
+        roll_out(cell, tmp_path, at_least=1)
 
 
 def test_pending_rows_of_a_query_are_not_objects_together(

@@ -37,6 +37,7 @@ from teia.transfer.import_lists import hosts_of_logs, import_log, import_urls
 from teia.transfer.import_warc import hosts_of_archives, import_warc
 from teia.transfer.read_all import audit_archives, audit_fetch_log, known_urls
 from teia.views.reports.freshness import read_pace
+from teia.views.reports.outcomes import code_of, outcomes
 from teia.views.reports.source import open_source
 from tests.crawler.crawled import Crawled
 from tests.system.labs import IMPATIENT, crawl
@@ -229,6 +230,18 @@ def test_rows_of_a_log_with_a_time_that_is_no_date_or_an_endless_url_are_refused
     long = write_foreign_log(tmp_path / "long.parquet", lambda table: with_column(table, "url", urls))
     assert (done := take_log(root, long)).refused == 1
     assert len(done.details[0]) < 300
+
+
+def test_odd_texts_of_a_log_break_no_report_and_no_other_row(tmp_path: Path) -> None:
+    root = new_root(tmp_path / "data")
+    odd = {"outcome": "\u00b2", "detail": "x" * 1_000_000, "host": "a\n\x1b]0;b"}
+    for name, text in odd.items():
+        values = pa.array([text, getattr(LOG_ROW, name)], pa.string())
+        path = write_foreign_log(tmp_path / f"{name}.parquet", lambda table: with_column(table, name, values))  # noqa: B023
+        assert take_log(root, path).refused == (name != "outcome")
+    with open_source(root, "main") as source:
+        assert {row.outcome: row.requests for row in outcomes(source).rows} == {"200": 3, "\u00b2": 1}
+        assert code_of("\u00b2") is None
 
 
 @pytest.mark.parametrize(

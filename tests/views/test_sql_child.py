@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.tables import pending_log
 from teia.store.fetchlog import json_value
 from teia.store.root import Root, open_root
+from teia.transfer.frontier_audit import audit_frontier
 from teia.views.sql_child import QueryLimits, run_query
 from teia.views.sql_tables import sql_views
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
@@ -68,9 +69,21 @@ def test_a_log_that_cannot_be_read_is_not_taken_for_a_lack_of_memory(root: Root,
     folder, *_ = damaged.collection("main").cells()
     with closing(FrontierCell(folder.frontier)) as cell, cell.transaction():
         pending_log.append(cell, [b"\xc1"])
-    with pytest.raises(QueryError, match=r"the query failed: .*audit frontier") as caught:
+    with pytest.raises(QueryError, match="a row of its fetch log cannot be read") as caught:
         run_query(damaged, "main", "SELECT count(*) FROM fetches", LITTLE)
     assert "memory" not in str(caught.value)
+    assert "a row of its fetch log" in str(audit_frontier(damaged, "main").details)
+
+
+@pytest.mark.parametrize("mib", [1, 4, 8, 16, 24])
+def test_too_little_memory_to_open_the_log_is_no_other_error(root: Root, mib: int) -> None:
+    """DuckDB said so while it was opened, and the timer had no thread: the collection was called damaged."""
+    little = replace(LITTLE, memory_bytes=mib << 20)
+    with suppress(QueryError):
+        run_query(root, "main", "SELECT count(*) FROM fetches", little)
+        return
+    with pytest.raises(QueryError, match=f"needs more than {mib} MiB of memory"):
+        run_query(root, "main", "SELECT count(*) FROM fetches", little)
 
 
 def test_an_answer_that_is_too_long_is_refused(root: Root) -> None:

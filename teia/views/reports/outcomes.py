@@ -85,16 +85,20 @@ def outcomes(source: Source, top: int = 0) -> Outcomes:  # noqa: ARG001  # every
     return Outcomes(total, sum(by_request.values()), tuple(rows))
 
 
+def _is_status(outcome: str) -> bool:
+    return outcome.isascii() and outcome.isdigit()  # of imported logs, too: `²` is a digit for Python, but no number
+
+
 def code_of(outcome: str) -> int | None:
     """Return T8's number for an outcome."""
-    if outcome.isdigit():
+    if _is_status(outcome):
         return int(outcome)
     return Outcome(outcome).tarantula_code if outcome in set(Outcome) else None
 
 
 def describe_outcome(outcome: str) -> str:
     """Return an outcome in words: the phrase of an HTTP status, or ours."""
-    if not outcome.isdigit():
+    if not _is_status(outcome):
         return DESCRIPTIONS.get(Outcome(outcome), "") if outcome in set(Outcome) else ""
     try:
         return f"HTTP: {HTTPStatus(int(outcome)).phrase}"
@@ -104,4 +108,4 @@ def describe_outcome(outcome: str) -> str:
 
 def outcome_words(outcome: str) -> str:
     """Return an outcome as a sentence names it: our own in words, an HTTP status as its number."""
-    return outcome if outcome.isdigit() else describe_outcome(outcome) or outcome
+    return outcome if _is_status(outcome) else describe_outcome(outcome) or outcome

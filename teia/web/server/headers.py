@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from urllib.parse import parse_qs, unquote
+from urllib.parse import unquote
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as AsgiMessage
@@ -47,6 +47,8 @@ LONG_TARGETS = ("/", "/search", "/api/v1/search")
 """Paths whose query may be a whole text that a user has pasted."""
 SEARCHES = ("/search", "/search.rss", "/complete", "/api/v1/search", "/api/v1/complete")
 """Paths that search; one address gets few answers at a time."""
+SEARCHES_OF_PAST = ("/search", "/api/v1/search")
+"""Those that may search an earlier state."""
 HEALTH = "/health"
 RAW = "/raw/"
 RAW_HEADERS = {
@@ -132,7 +134,7 @@ class SecurityMiddleware:
         self, scope: Scope, client: str, refusal: RequestRefusal | None
     ) -> AsyncIterator[RequestRefusal | None]:
         """Wait until a search may begin after others of its address; refuse it if that takes too long."""
-        if refusal is not None or scope["path"] not in SEARCHES or _is_of_the_past(scope["query_string"]):
+        if refusal is not None or scope["path"] not in SEARCHES or _is_of_the_past(scope):
             yield refusal
             return
         turns = self._searching.setdefault(client, asyncio.Semaphore(limits.SEARCHES_PER_ADDRESS))
@@ -225,9 +227,10 @@ def _with_brackets(name: str) -> str:
     return f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
 
 
-def _is_of_the_past(query: bytes) -> bool:
+def _is_of_the_past(scope: Scope) -> bool:
     """Tell whether a search is of an earlier state; these have turns of their own, because they take long."""
-    return b"as_of=" in query and any(each.strip() for each in parse_qs(query.decode("latin-1")).get("as_of", ()))
+    # The same parser as the route's, so that both see the same value.
+    return scope["path"] in SEARCHES_OF_PAST and bool(QueryParams(scope["query_string"]).get("as_of", "").strip())
 
 
 def _limit_body(scope: Scope, receive: Receive) -> Receive:

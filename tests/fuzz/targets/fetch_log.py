@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import io
-import tempfile
-from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from teia.crawler.fetch_rows import as_stored
 from teia.errors import CorruptFile
+from teia.lib.scratch import ScratchFolder
 from teia.store.fetchlog import FetchRow
 from teia.store.parquet import table_of
 from teia.transfer.import_data import ImportResult
 from teia.transfer.import_lists import _read_log
 
 COLUMNS = ["started", "ended", "url", "host", "site", "outcome", "status", "digest", "changed", "links"]
-FILE = Path(tempfile.mkdtemp(prefix="teia-fuzz-log-")) / "log.parquet"
+FOLDER = ScratchFolder("teia-fuzz-log-")
+FILE = FOLDER.path / "log.parquet"
 
 
 def _seed(*names: str, **options: str) -> bytes:

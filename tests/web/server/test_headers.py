@@ -126,7 +126,8 @@ def test_searches_of_one_address_wait_for_each_other_and_nobody_else_does(monkey
         searches = Searches()
         paths = [b"/search", b"/search.rss", b"/complete", b"/api/v1/search", b"/api/v1/complete"] * 2
         many = [searches.ask(path) for path in paths]
-        many.append(searches.ask(b"/search", query=b"q=x&as_of=%20"))
+        many += [searches.ask(b"/search", query=each) for each in (b"q=x&as_of=%20", b"q=x&as_of=2026-01-01&as_of=")]
+        many += [searches.ask(path, query=b"q=x&as_of=2026-01-01") for path in (b"/complete", b"/search.rss")]
         others = [
             searches.ask(b"/search", "127.0.0.6"),
             searches.ask(b"/", "127.0.0.7"),
@@ -135,7 +136,7 @@ def test_searches_of_one_address_wait_for_each_other_and_nobody_else_does(monkey
         await asyncio.sleep(0.05)  # time for a third search to begin, which must not
         assert searches.running == {"127.0.0.5": 2, "127.0.0.6": 1, "127.0.0.7": 2}
         searches.end.set()
-        assert await asyncio.gather(*many, *others) == [200] * 14
+        assert await asyncio.gather(*many, *others) == [200] * 17
         assert searches.most["127.0.0.5"] == 2
         assert searches.middleware._searching == {}, "addresses are not kept"
 
