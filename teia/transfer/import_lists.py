@@ -156,8 +156,7 @@ def hosts_of_logs(files: Sequence[Path]) -> set[str]:
 
 def _read_log(path: Path, done: ImportResult) -> Iterator[list[FetchRow | None]]:
     """Yield the rows of a log in batches; rows without a value that each must have are counted, and None."""
-    if not is_readable(path):
-        raise CorruptFile(path, "not a fetch log of this version; `teia export parquet` writes one")
+    _check_log(path)
     position = 0
     with _log_errors(path), pq.ParquetFile(path) as parquet:
         for batch in parquet.iter_batches(BATCH):
@@ -168,6 +167,11 @@ def _read_log(path: Path, done: ImportResult) -> Iterator[list[FetchRow | None]]
                     rows = rows.set_column(number, column.name, rows.column(number).cast(pa.int64()))
             yield [_row(row, path, number, done) for number, row in enumerate(rows.to_pylist(), position)]
             position += batch.num_rows
+
+
+def _check_log(path: Path) -> None:
+    if not is_readable(path):
+        raise CorruptFile(path, "not a fetch log of this version; `teia export parquet` writes one")
 
 
 @contextmanager
@@ -181,6 +185,8 @@ def _log_errors(path: Path) -> Iterator[None]:
 
 def import_log(target: Target, files: Sequence[Path], done: ImportResult) -> None:
     """Import fetch logs that `teia export parquet` wrote, or that lie in the log folder of a cell."""
+    for path in files:  # before the first one is imported
+        _check_log(path)
     for path in files:
         source, position = content_id(path), 0
         for rows in _read_log(path, done):

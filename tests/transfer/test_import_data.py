@@ -232,6 +232,15 @@ def test_rows_of_a_log_with_a_time_that_is_no_date_or_an_endless_url_are_refused
     assert len(done.details[0]) < 300
 
 
+def test_all_logs_are_checked_before_the_first_one_is_imported(tmp_path: Path) -> None:
+    root, good = new_root(tmp_path / "data"), write_foreign_log(tmp_path / "good.parquet", lambda table: table)
+    (tmp_path / "bad.parquet").write_bytes(good.read_bytes()[:-9])
+    done = ImportResult("main")
+    with pytest.raises(CorruptFile, match="not a fetch log"), open_target(root, "main", WallClock()) as target:
+        import_log(target, [good, tmp_path / "bad.parquet"], done)
+    assert (done.files, done.rows) == (0, 0)
+
+
 def test_odd_texts_of_a_log_break_no_report_and_no_other_row(tmp_path: Path) -> None:
     root = new_root(tmp_path / "data")
     odd = {"outcome": "\u00b2", "detail": "x" * 1_000_000, "host": "a\n\x1b]0;b"}
